@@ -1,0 +1,184 @@
+/**
+ * The execution view of a contract: the immutable plan that the gateway loads. Nothing in it is looked up by name at
+ * run time, and no expression or schema is compiled per call. `compile.ts` builds it; the gate only reads it.
+ */
+import type { FieldError, Json, JsonObject, NextAction, Outcome } from '../model.js';
+
+/** Values that an expression may name; each is raw JSON, decoded by its schema when an expression reads it. */
+export interface Scope {
+  args?: JsonObject;
+  bound?: JsonObject;
+  principal?: { id: string; tenant: string; subject: string | null; roles: readonly string[] };
+  subject?: string | null;
+  session?: { id: string };
+  /** `operation.id` is the idempotency key that the upstream sees on every attempt. */
+  operation?: { id: string };
+  now?: Date;
+  /** Of an upstream's answer, in `errors`, `async`, `observe.version` and `not_found`. Header names are lower-case. */
+  status?: number;
+  headers?: Record<string, string>;
+  body?: Json;
+  /** Of a read-back, a tool's own result, or a compensation. */
+  result?: Json;
+  /** Entities, observations and `let` values, each by its name. */
+  [name: string]: unknown;
+}
+
+/** A type-checked expression. */
+export interface Expression<T> {
+  readonly source: string;
+  /** Top-level names that it reads, for instance `args`, `order`. */
+  readonly names: ReadonlySet<string>;
+  /** @throws EvaluationError when it cannot be evaluated over this scope; the caller must refuse, never assume. */
+  evaluate(scope: Scope): T;
+}
+
+/** A run-time failure of an expression: an absent optional field, an overflow, a value off its schema. */
+export class EvaluationError extends Error {
+  constructor(readonly source: string, cause: unknown) {
+    super(`\`${source}\` could not be evaluated: ${cause instanceof Error ? cause.message.split('\n')[0] : String(cause)}`);
+    this.name = 'EvaluationError';
+  }
+}
+
+export interface Predicate {
+  readonly id: string;
+  readonly check: Expression<boolean>;
+  readonly otherwise: { readonly code: string; readonly next: NextAction; readonly message: string | null };
+}
+
+export type ArgumentsVerdict =
+  | { ok: true; args: JsonObject; /** Pointers of values that were unwrapped or losslessly coerced. */ repaired: string[] }
+  | { ok: false; errors: FieldError[] };
+
+/** The request as it will be sent, byte for byte, on every attempt; credentials are not part of it. */
+export interface RenderedRequest {
+  method: string;
+  /** Absolute URL; every template value is encoded for its place. */
+  url: string;
+  /** Lower-case names. */
+  headers: Record<string, string>;
+  /** JSON text, or null for a request without a body. */
+  body: string | null;
+}
+
+export interface UpstreamPlan {
+  readonly service: string;
+  readonly origin: string;
+  readonly auth: { readonly header: string; /** Reads the secret at each send. @throws Error when it is missing. */ read(): string } | null;
+  readonly concurrency: number;
+  readonly connectTimeoutMs: number;
+  readonly deadlineMs: number;
+}
+
+/** What a response means, as the contract says; first match wins. `class` picks a disposition other than the plain one. */
+export interface ErrorRule {
+  readonly when: Expression<boolean>;
+  readonly outcome: Outcome;
+  readonly class: 'version_conflict' | 'rate_limited' | 'not_found' | null;
+  readonly code: string | null;
+  readonly next: NextAction;
+  readonly message: string | null;
+}
+
+export interface ObservationPlan {
+  /** The name in scope: the entity's, or the observation's own. */
+  readonly name: string;
+  readonly tool: ToolPlan;
+  readonly args: Readonly<Record<string, Expression<Json>>>;
+  readonly version: Expression<string> | null;
+  readonly maxAgeMs: number;
+}
+
+export interface EntityPlan {
+  readonly name: string;
+  readonly id: Expression<string>;
+  readonly observation: ObservationPlan;
+  /** Null where the entity has no transition table. */
+  readonly state: Expression<string> | null;
+  readonly states: readonly string[];
+  /** state → action (tool name) → declared next state; an unlisted pair is illegal. */
+  readonly transitions: Readonly<Record<string, Readonly<Record<string, string>>>>;
+}
+
+export interface ReadbackPlan {
+  readonly tool: ToolPlan;
+  readonly args: Readonly<Record<string, Expression<Json>>>;
+  readonly committed: Expression<boolean>;
+  readonly absent: Expression<boolean>;
+  /** The answer to give, checked against this tool's own result schema; null keeps the answer that came. */
+  readonly result: Expression<Json> | null;
+  readonly settleAfterMs: number;
+  readonly lagMs: number;
+}
+
+export interface ApprovalRule {
+  readonly when: Expression<boolean>;
+  readonly by: 'client' | 'application' | 'reviewer';
+  readonly approvals: number;
+  readonly expiresMs: number;
+  readonly summary: string | null;
+}
+
+export interface ToolPlan {
+  readonly name: string;
+  readonly service: string;
+  readonly version: string;
+  /** `sha256:…` over the canonical form of the governed source of this tool and what it refers to. */
+  readonly digest: string;
+  readonly effect: 'none' | 'write' | 'irreversible';
+  readonly purpose: string;
+  readonly useWhen: string | null;
+  readonly notWhen: string | null;
+  readonly argsSchema: JsonObject;
+  readonly resultSchema: JsonObject;
+  readonly examples: readonly { args: JsonObject }[];
+  /** Closed at every level; unwraps JSON text where an object or array is required and a string is not allowed. */
+  checkArguments(value: JsonObject): ArgumentsVerdict;
+  /** Keeps what the result schema names and drops the rest; null when the value does not satisfy the schema. */
+  admitResult(value: Json): { result: Json } | null;
+  readonly bind: Readonly<Record<string, Expression<Json>>>;
+  /** Predicates over `args` alone: answered `invalid_arguments` before any observation. */
+  readonly relations: readonly Predicate[];
+  readonly preconditions: readonly Predicate[];
+  readonly entity: EntityPlan | null;
+  /** True when this read tool is itself what observes `entity`: its own answer is the observation. */
+  readonly observesEntity: boolean;
+  readonly touches: readonly { entity: EntityPlan }[];
+  readonly observations: readonly ObservationPlan[];
+  readonly lets: readonly { name: string; value: Expression<Json> }[];
+  readonly expect: 'observed' | 'seen';
+  readonly identity: {
+    readonly scope: 'intent' | 'call' | 'session' | 'tenant';
+    /** Null: all arguments. */
+    readonly arguments: readonly string[] | null;
+    readonly windowMs: number | null;
+  };
+  readonly repeatable: boolean;
+  /** @throws EvaluationError */
+  render(scope: Scope): RenderedRequest;
+  readonly idempotency: { readonly windowMs: number } | null;
+  /** Entity fields that a commit must leave as they were, as expressions over the entity's name. */
+  readonly never: readonly Expression<Json>[];
+  readonly errors: readonly ErrorRule[];
+  readonly notFound: Expression<boolean> | null;
+  readonly readback: ReadbackPlan | null;
+  readonly verify: 'always' | 'on_ambiguity';
+  readonly onUnknown: 'reconcile' | 'review';
+  readonly retry: { readonly attempts: number; readonly elapsedMs: number };
+  readonly approvals: readonly ApprovalRule[];
+  readonly async: { readonly accepted: Expression<boolean>; readonly deadlineMs: number } | null;
+  readonly compensate: { readonly tool: string; readonly args: Readonly<Record<string, Expression<Json>>> } | null;
+  readonly redact: readonly string[];
+  readonly upstream: UpstreamPlan;
+}
+
+/** Everything that one contracts folder compiles to, swapped whole. */
+export interface Catalogue {
+  readonly digest: string;
+  readonly tools: ReadonlyMap<string, ToolPlan>;
+  /** Cedar policy texts with the file each came from. */
+  readonly policies: readonly { file: string; text: string }[];
+  /** The governed source, canonical JSON, from which this catalogue compiles again after a restart. */
+  readonly source: string;
+}

@@ -1,0 +1,155 @@
+/**
+ * Every code that Callgate itself answers with: what happened, why, how to mend it. A leaf.
+ *
+ * Refusals are values (`Refusal`), failures are exceptions. The `detail` of a refusal is public text: it may name the
+ * caller's own input and our codes, never a host, a header, a stack, SQL or another tenant. A contract may put its own
+ * `code` in the place of a generic one (`AMOUNT_EXCEEDS_BALANCE` for `PRECONDITION_FAILED`); `type` then still points at
+ * the generic page.
+ */
+import type { Disposition, FieldError, NextAction } from './model.js';
+
+export interface Problem {
+  disposition: Disposition;
+  status: number;
+  next: NextAction;
+  title: string;
+  /** For the documentation page: why this happens. */
+  why: string;
+  /** For the documentation page: what to do, for the person and for the model. */
+  mend: string;
+}
+
+const problem = (
+  disposition: Disposition, status: number, next: NextAction, title: string, why: string, mend: string,
+): Problem => ({ disposition, status, next, title, why, mend });
+
+export const problems = {
+  MALFORMED_JSON: problem('invalid_call', 400, 'repair', 'The body is not one well-formed JSON object',
+    'The text could not be parsed strictly: a syntax error, text after the object, invalid UTF-8, or a cut-off end. Nothing is guessed or completed, because half an argument object can mean something else.',
+    'Send one complete JSON object. `detail` names the position of the first error.'),
+  DUPLICATE_KEY: problem('invalid_call', 400, 'repair', 'An object names the same key twice',
+    'Readers disagree on which of two equal keys wins, so a checker and an executor could read different values from the same bytes.',
+    'Keep one of the two members that `errors[0].pointer` names.'),
+  NUMBER_NOT_FINITE: problem('invalid_call', 400, 'repair', 'A number cannot be represented',
+    'A number such as 1e999 overflows to infinity.', 'Send a number within the range of the argument.'),
+  TOO_DEEP: problem('invalid_call', 400, 'repair', 'The body is nested too deeply',
+    'Nesting is bounded so that no input can exhaust the parser.', 'Flatten the value; `detail` gives the limit.'),
+  BODY_TOO_LARGE: problem('invalid_call', 413, 'repair', 'The body is too large',
+    'Bodies are bounded before they are parsed.', 'Send a smaller call; `detail` gives the limit in bytes.'),
+  ARGUMENTS_TOO_LARGE: problem('invalid_call', 413, 'repair', 'The arguments are too large',
+    'Arguments are bounded before they are validated.', 'Send less in one call; `detail` gives limit and size in bytes.'),
+  UNSUPPORTED_MEDIA_TYPE: problem('invalid_call', 400, 'repair', 'The body is not JSON',
+    'The service takes `application/json` only.', 'Set `Content-Type: application/json`.'),
+  INVALID_ENVELOPE: problem('invalid_call', 400, 'repair', 'A member of the call is missing or has the wrong type',
+    'The members of a call around its arguments are fixed.', '`errors` lists each pointer with what was expected.'),
+  KEY_MISMATCH: problem('invalid_call', 400, 'repair', 'Two different idempotency keys were given',
+    'The header `Idempotency-Key` and the member `idempotency_key` mean the same and differ here.', 'Send one of them.'),
+  CONTRACT_NOT_SERVED: problem('invalid_call', 400, 'repair', 'The pinned contract is not the one being served',
+    'The call pins a contract version or digest and the tool now has another.', 'Fetch `/v1/tools` again and propose under the served contract.'),
+  OCCURRENCE_NOT_ALLOWED: problem('invalid_call', 400, 'repair', 'This repeat is not allowed',
+    '`occurrence` needs a contract with `repeatable: true` and the occurrence before it committed.', 'Leave `occurrence` out, or wait until the one before it is committed.'),
+  BLOCKED_TOOL: problem('blocked_tool', 404, 'repair', 'There is no such tool for this caller',
+    'The name is unknown or not on this credential’s list; which of the two is not said.', 'Use one of `nearest_tools`, or list the tools at `/v1/tools`.'),
+  INVALID_ARGUMENTS: problem('invalid_arguments', 422, 'repair', 'The arguments do not satisfy the tool’s schema',
+    'Arguments are checked exactly: unknown names are refused instead of dropped, and nothing is coerced unless the contract says so.',
+    '`errors` gives a pointer, what was expected and the nearest allowed name for each.'),
+  RELATION_FAILED: problem('invalid_arguments', 422, 'repair', 'The arguments contradict each other',
+    'A rule of the contract over the arguments alone does not hold.', 'Correct the arguments; `errors` names the rule.'),
+  UNSTORABLE_TEXT: problem('invalid_arguments', 422, 'repair', 'A text has a character that cannot be stored',
+    'NUL and lone surrogates are refused before anything is sent, because a record of the call could not be kept.', 'Remove the character at `errors[0].pointer`.'),
+  INTEGER_PRECISION: problem('invalid_arguments', 422, 'repair', 'An integer is too large to be carried exactly',
+    'Beyond ±9,007,199,254,740,991 a JSON number silently becomes another number.', 'Send the value as a string if the schema admits one.'),
+  ID_CONFLICT: problem('id_conflict', 422, 'repair', 'This id or key already stands for another call',
+    'The same call id or idempotency key came before with other arguments. Nothing of the first call is disclosed.', 'Propose the changed call under a new call id or key.'),
+  UNAUTHENTICATED: problem('denied', 401, 'abandon', 'The credential is missing or not valid',
+    'No `Authorization: Bearer` header, or a key that is unknown, expired or revoked.', 'Ask the operator for a key; never retry with the same one.'),
+  WRONG_PLANE: problem('denied', 403, 'abandon', 'This credential does not work here',
+    'Agents’ credentials work on the agent listener only, all others on the control listener, so that an agent can never approve itself.', 'Use the listener that belongs to the credential’s role.'),
+  FORBIDDEN: problem('denied', 403, 'abandon', 'Policy does not allow this use of the tool',
+    'The tool is on the caller’s list and no policy permits this call, or one forbids it, or a policy failed to evaluate, which denies.', 'Do not try again unchanged. An operator finds the determining policies in the decision receipt.'),
+  PURPOSE_NOT_GRANTED: problem('denied', 403, 'abandon', 'This credential may not act for that purpose',
+    'Purposes come from the credential; the body may choose among them only.', 'Leave `purpose` out or use a granted one.'),
+  SUBJECT_NOT_GRANTED: problem('denied', 403, 'abandon', 'This credential may not name that subject',
+    'The end user comes from the credential; only a credential that was granted it may assert another.', 'Leave `subject` out.'),
+  OWN_KEYS_NOT_GRANTED: problem('denied', 403, 'abandon', 'This credential may not bring its own idempotency keys',
+    'A key replaces the gateway’s identity of the operation, so it is taken only from credentials that were granted `own_keys`.', 'Leave the key out; equal calls of one intent are recognised without it.'),
+  NOT_FOUND: problem('denied', 404, 'ask', 'There is no such resource for this caller',
+    'It does not exist or the caller may not see it; which of the two is not said.', 'Ask the user for the right identifier.'),
+  OPERATION_NOT_FOUND: problem('denied', 404, 'abandon', 'There is no such operation for this caller',
+    'Operations are visible to the tenant, principal and subject that proposed them.', 'Check the operation id.'),
+  ROUTE_NOT_FOUND: problem('invalid_call', 404, 'repair', 'There is no such path',
+    'The path or the method is not part of the API on this listener.', 'See `/docs` and `/openapi.json` on the control listener.'),
+  OBSERVATION_FAILED: problem('failed', 502, 'retry', 'The current state could not be read',
+    'A precondition needs fresh state from its authoritative source, and that read failed. Nothing was written.', 'Try again with the same ids.'),
+  TRANSITION_ERROR: problem('transition_error', 409, 'refresh', 'The action is not legal in the current state',
+    'The transition table of the entity has no such action in this state.', 'Choose one of `legal_actions`, or read the entity again.'),
+  PRECONDITION_FAILED: problem('precondition_failed', 409, 'refresh', 'A precondition does not hold',
+    'A rule of the contract over freshly observed state is false.', '`errors` names the rule; read the state again before proposing another call.'),
+  PREDICATE_ERROR: problem('precondition_failed', 409, 'escalate', 'A precondition could not be evaluated',
+    'An expression of the contract failed over the observed state, for instance because an optional member was absent. It is never taken as true.', 'Tell the owner of the service; `errors` names the rule.'),
+  VERSION_CONFLICT: problem('version_conflict', 412, 'refresh', 'The resource has changed since it was read',
+    'The version that the proposal was made on is not the present one, so the proposal may rest on stale facts.', 'Read the resource again, then decide anew.'),
+  VERSION_REQUIRED: problem('version_required', 428, 'refresh', 'A version is required',
+    'The contract asks that the caller has read the resource before changing it.', 'Read the resource, or send `expected_version`.'),
+  APPROVAL_UNAVAILABLE: problem('denied', 403, 'escalate', 'This call needs an approval that cannot be given here',
+    'The contract asks for an approval for these arguments and this version of the gateway cannot collect it, so it refuses.', 'Hand the request to a person, or propose an amount below the approval threshold.'),
+  BUDGET_EXHAUSTED: problem('budget_exhausted', 429, 'abandon', 'The budget is used up',
+    'Executions are reserved before dispatch; none is left.', '`detail` says which budget, its limit and use. Waiting does not refill a session.'),
+  IN_PROGRESS: problem('in_progress', 409, 'wait', 'A call on this resource is still running',
+    'The same operation, or another one on the same resource, has not settled yet.', 'Send the same call with the same ids again after `Retry-After`.'),
+  UNAVAILABLE: problem('unavailable', 503, 'retry', 'The ledger could not record the call',
+    'Nothing is sent unless its intent is durable. Nothing was sent.', 'Try again with the same ids after `Retry-After`.'),
+  DRAINING: problem('unavailable', 503, 'retry', 'This replica is shutting down',
+    'It takes no new calls. Nothing was sent.', 'Try again with the same ids; another replica answers.'),
+  UPSTREAM_REJECTED: problem('rejected', 422, 'abandon', 'The service refused the call',
+    'The domain service answered with a refusal; no effect took place.', 'Do not repeat it unchanged.'),
+  UPSTREAM_VERSION_CONFLICT: problem('version_conflict', 412, 'refresh', 'The resource changed while the call was made',
+    'The service refused a conditional write because its version had moved; no effect took place.', 'Read the resource again, then decide anew.'),
+  NOT_COMMITTED: problem('rejected', 422, 'retry', 'Proven not to have happened',
+    'The call was sent, and evidence from the service shows that it had no effect; the attempts of this proposal are used up.', 'The same call with the same ids may be sent again.'),
+  RATE_LIMITED: problem('rate_limited', 429, 'retry', 'The service limits the rate of calls',
+    'The domain service asked for a pause, which every caller of it shares. No effect took place.', 'Send the same call with the same ids after `Retry-After`.'),
+  UPSTREAM_UNREACHABLE: problem('failed', 502, 'retry', 'The service could not be reached',
+    'Not one byte of the write left this gateway, in any attempt.', 'Try again with the same ids.'),
+  READ_FAILED: problem('failed', 502, 'retry', 'The read failed',
+    'The service did not give a usable answer within the attempts of this call. A read changes nothing.', 'Try again with the same ids.'),
+  CANCELLED: problem('cancelled', 409, 'abandon', 'The call was cancelled before it was sent',
+    'Somebody cancelled it while nothing had been sent.', 'Propose it anew if it is still wanted.'),
+  TOO_LATE: problem('invalid_call', 409, 'wait', 'It is too late to cancel',
+    'The call may have reached the service already.', 'Wait for its outcome; a committed effect can be undone only by an operation of its own.'),
+  INTERNAL: problem('unavailable', 500, 'retry', 'The gateway failed before anything was sent',
+    'An error of ours; the log has it under `incident_id`. Nothing was sent.', 'Try again with the same ids; tell the operator the incident id.'),
+} as const satisfies Record<string, Problem>;
+
+export type ProblemCode = keyof typeof problems;
+
+/** A refusal: a value that ends the path of a call. */
+export interface Refusal {
+  refused: ProblemCode;
+  /** What happened, in one or two public sentences. */
+  detail: string;
+  errors?: FieldError[];
+  /** The contract's own code and next action, where it declares them. */
+  code?: string;
+  next?: NextAction;
+  legalActions?: string[];
+  nearestTools?: string[];
+  states?: Record<string, string>;
+  retryAfterMs?: number;
+}
+
+export function refuse(refused: ProblemCode, detail: string, more: Omit<Refusal, 'refused' | 'detail'> = {}): Refusal {
+  return { refused, detail, ...more };
+}
+
+export function isRefusal(value: object): value is Refusal {
+  return 'refused' in value;
+}
+
+/** The ledger could not make something durable; before dispatch it is answered 503, afterwards never. */
+export class LedgerUnavailable extends Error {
+  constructor(cause: unknown) {
+    super('the ledger is unavailable', { cause });
+    this.name = 'LedgerUnavailable';
+  }
+}
