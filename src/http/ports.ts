@@ -1,0 +1,56 @@
+/** What the listeners need of the rest of the house; `main.ts` supplies it. */
+import type { Answer, JsonObject, Principal } from '../model.js';
+
+export interface Proposal {
+  /** The body as it came, at most `limits.bodyBytes` long; the parse stage reads it strictly. */
+  body: Buffer;
+  principal: Principal;
+  /** Header `Idempotency-Key`, verbatim. */
+  idempotencyKey?: string;
+  /** From `Prefer: wait=SECONDS`, in milliseconds; absent: the configured patience. `respond-async` is 0 and `async`. */
+  patienceMs?: number;
+  respondAsync?: boolean;
+  /** Header `traceparent`, verbatim. */
+  traceparent?: string;
+}
+
+/** Answers carry their HTTP status in `status` when they are refusals, else 200 (`executed`, `replayed`) or 202. */
+export interface AgentDoor {
+  propose(proposal: Proposal): Promise<Answer>;
+  /** The same object later; waits at most `patienceMs` for a settled outcome. */
+  operation(principal: Principal, operationId: string, patienceMs: number): Promise<Answer>;
+  cancel(principal: Principal, operationId: string): Promise<Answer>;
+  /** The tools this caller may use, with their model view. */
+  tools(principal: Principal): { name: string; version: string; digest: string; description: string; input_schema: JsonObject; effect: string }[];
+}
+
+export interface Page<T> { items: T[]; next_cursor: string | null }
+
+export interface ReceiptFilter {
+  session_id?: string; intent_id?: string; tool?: string; disposition?: string; outcome?: string; principal?: string;
+  /** ISO 8601 instants: `from` inclusive, `to` exclusive. */
+  from?: string; to?: string;
+  limit: number; cursor?: string;
+}
+
+/** Reads of the control plane; everything is within the principal's tenant. */
+export interface Records {
+  receipts(tenant: string, filter: ReceiptFilter): Promise<Page<JsonObject>>;
+  receipt(tenant: string, id: string): Promise<JsonObject | null>;
+  operations(tenant: string, filter: ReceiptFilter & { state?: string }): Promise<Page<JsonObject>>;
+  /** The whole story of one operation: proposals, decisions, attempts, observations, read-backs, receipts. */
+  operation(tenant: string, id: string): Promise<JsonObject | null>;
+}
+
+export interface Health {
+  /** Bounded and write-capable; Redis loss is degraded, not unready. */
+  readiness(): Promise<{ ready: boolean; checks: Record<string, { state: 'up' | 'degraded' | 'down' | 'off'; detail?: string }> }>;
+}
+
+/** An opaque cursor that the ledger cannot read: answered 400. */
+export class BadCursor extends Error {}
+
+export interface Authenticator {
+  /** Null: no such key, expired or revoked. @param credential the text after `Bearer `. */
+  authenticate(credential: string): Promise<Principal | null>;
+}
