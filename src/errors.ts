@@ -40,6 +40,8 @@ export const problems = {
     'Arguments are bounded before they are validated.', 'Send less in one call; `detail` gives limit and size in bytes.'),
   UNSUPPORTED_MEDIA_TYPE: problem('invalid_call', 400, 'repair', 'The body is not JSON',
     'The service takes `application/json` only.', 'Set `Content-Type: application/json`.'),
+  MALFORMED_HTTP: problem('invalid_call', 400, 'repair', 'The request is not well-formed HTTP, or did not arrive in time',
+    'The head could not be parsed or is larger than 16 KiB, or the request was cut off or too slow. It was dropped before anything read it.', 'Send one complete HTTP/1.1 request; `detail` names what is wrong.'),
   INVALID_ENVELOPE: problem('invalid_call', 400, 'repair', 'A member of the call is missing or has the wrong type',
     'The members of a call around its arguments are fixed.', '`errors` lists each pointer with what was expected.'),
   KEY_MISMATCH: problem('invalid_call', 400, 'repair', 'Two different idempotency keys were given',

@@ -54,3 +54,22 @@ export interface Authenticator {
   /** Null: no such key, expired or revoked. @param credential the text after `Bearer `. */
   authenticate(credential: string): Promise<Principal | null>;
 }
+
+/** What http logs; a pino logger satisfies it. Never given a header, a body or a query string. */
+export interface Log {
+  warn(fields: object, message: string): void;
+  error(fields: object, message: string): void;
+}
+
+export type Plane = 'agent' | 'control';
+
+export interface RequestMetrics {
+  /** Once per finished request. `route` is the template (`/v1/operations/:id`), or `unmatched`: never a caller's text. */
+  observeRequest(sample: { plane: Plane; method: string; route: string; status: number; seconds: number }): void;
+}
+
+/** The page of `/metrics`; a prom-client `Registry` satisfies it. */
+export interface MetricsPage {
+  readonly contentType: string;
+  metrics(): Promise<string>;
+}

@@ -1,0 +1,26 @@
+/** The agent plane: propose a call, ask for its outcome, cancel it, list the tools. */
+import { rawBody } from '../body.js';
+import { requireCredential } from '../authentication.js';
+import type { AgentDoor, Authenticator } from '../ports.js';
+import { type App, createServer, type ServerParts } from '../server.js';
+import { callRoutes } from './calls.js';
+import { operationRoutes } from './operations.js';
+import { toolRoutes } from './tools.js';
+
+export interface AgentServerParts extends ServerParts {
+  door: AgentDoor;
+  authenticator: Authenticator;
+}
+
+/** Builds and does not listen: `await app.listen({ host, port })` does. */
+export function buildAgentServer(parts: AgentServerParts): App {
+  const app = createServer('agent', parts);
+  app.register(async (scope) => {
+    requireCredential(scope, 'agent', parts.authenticator);
+    scope.addContentTypeParser('application/json', rawBody(parts.limits.bodyBytes));
+    scope.register(callRoutes, parts);
+    scope.register(operationRoutes, parts);
+    scope.register(toolRoutes, parts);
+  });
+  return app;
+}

@@ -1,0 +1,50 @@
+/**
+ * Who is calling, on which plane. An agent's credential never works on the control listener, so an agent that can
+ * reach both still cannot approve itself; and nothing but an agent's works on the agent listener (protocol.md, planes).
+ */
+import type { FastifyReply, FastifyRequest } from 'fastify';
+import { type Refusal, refuse } from '../errors.js';
+import type { Principal, Role } from '../model.js';
+import type { Authenticator, Plane } from './ports.js';
+import { sendRefusal } from './reply.js';
+import type { App } from './server.js';
+
+const bearer = /^Bearer +(\S+)$/i;
+
+/** A credential that combines `agent` with another role passes on neither plane. */
+const admits: Record<Plane, (roles: readonly Role[]) => boolean> = {
+  agent: (roles) => roles.length > 0 && roles.every((role) => role === 'agent'),
+  control: (roles) => !roles.includes('agent'),
+};
+
+/** Every route that is registered in this scope afterwards asks for a credential, before a byte of the body is read. */
+export function requireCredential(scope: App, plane: Plane, authenticator: Authenticator): void {
+  scope.decorateRequest('principal');
+  scope.addHook('onRequest', async (request, reply) => {
+    const caller = await identify(request, plane, authenticator);
+    if ('refused' in caller) return sendRefusal(reply, caller);
+    request.setDecorator<Principal>('principal', caller);
+    return undefined;
+  });
+}
+
+async function identify(request: FastifyRequest, plane: Plane, authenticator: Authenticator): Promise<Principal | Refusal> {
+  const credential = bearer.exec(request.headers.authorization ?? '')?.[1];
+  if (credential === undefined) return refuse('UNAUTHENTICATED', 'The request has no header `Authorization: Bearer KEY`.');
+  const principal = await authenticator.authenticate(credential);
+  if (principal === null) return refuse('UNAUTHENTICATED', 'The key is unknown, expired or revoked.');
+  if (!admits[plane](principal.roles)) return refuse('WRONG_PLANE', `The role of this credential has no use on the ${plane} listener.`);
+  return principal;
+}
+
+export function principalOf(request: FastifyRequest): Principal {
+  return request.getDecorator<Principal>('principal');
+}
+
+/** A hook for one route of the control plane: the caller needs at least one of these roles. */
+export function allow(...allowed: readonly Role[]) {
+  return async (request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply | undefined> => {
+    if (principalOf(request).roles.some((role) => allowed.includes(role))) return undefined;
+    return sendRefusal(reply, refuse('FORBIDDEN', `This path needs one of the roles ${allowed.map((role) => `\`${role}\``).join(', ')}.`));
+  };
+}

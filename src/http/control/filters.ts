@@ -1,0 +1,39 @@
+/** The query of a list: strict, because a filter that was ignored shows records that nobody asked for. */
+import { type Static, Type } from '@fastify/type-provider-typebox';
+import { type Refusal, refuse } from '../../errors.js';
+import { dispositions, operationStates, type Outcome } from '../../model.js';
+import type { ReceiptFilter } from '../ports.js';
+
+const outcomes: readonly Outcome[] = ['committed', 'accepted', 'rejected', 'not_committed', 'unknown'];
+const defaultLimit = 50;
+const maxLimit = 500;
+
+/** NUL is in no stored text and no database takes it. */
+const text = Type.String({ minLength: 1, maxLength: 512, pattern: '^[^\\u0000]*$' });
+const instant = Type.String({ format: 'date-time' });
+const oneOf = (values: readonly string[]) => Type.Unsafe<string>({ type: 'string', enum: [...values] });
+
+const members = {
+  session_id: Type.Optional(text),
+  intent_id: Type.Optional(text),
+  tool: Type.Optional(text),
+  principal: Type.Optional(text),
+  disposition: Type.Optional(oneOf(dispositions)),
+  outcome: Type.Optional(oneOf(outcomes)),
+  from: Type.Optional(instant),
+  to: Type.Optional(instant),
+  limit: Type.Optional(Type.String({ pattern: '^[0-9]{1,6}$' })),
+  cursor: Type.Optional(Type.String({ minLength: 1, maxLength: 2048, pattern: '^[^\\u0000]*$' })),
+};
+
+export const receiptQuery = Type.Object(members, { additionalProperties: false });
+export const operationQuery = Type.Object({ ...members, state: Type.Optional(oneOf(operationStates)) }, { additionalProperties: false });
+
+type Filter<Query extends { limit?: string }> = Omit<Query, 'limit'> & Pick<ReceiptFilter, 'limit'>;
+
+export function filterOf<Query extends Static<typeof receiptQuery>>(query: Query): Filter<Query> | Refusal {
+  const limit = query.limit === undefined ? defaultLimit : Number(query.limit);
+  if (limit >= 1 && limit <= maxLimit) return { ...query, limit };
+  const message = `must be 1 to ${maxLimit}`;
+  return refuse('INVALID_ENVELOPE', `\`limit\` ${message}.`, { errors: [{ pointer: '/limit', code: 'INVALID_PARAMETER', message }] });
+}

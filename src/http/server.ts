@@ -1,0 +1,73 @@
+/** One listener, without its routes: bounded sockets, a strict Ajv, problem documents for every error, a metric per request. */
+import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox';
+import fastify, { type FastifyBaseLogger, type FastifyInstance, type RawServerDefault } from 'fastify';
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import { failureHandler, noSuchRoute } from './failures.js';
+import type { Log, Plane, RequestMetrics } from './ports.js';
+import { maxHeaderBytes, socketGuard } from './sockets.js';
+
+export interface HttpLimits {
+  bodyBytes: number;
+  /** The longest `Prefer: wait`, whatever a caller asks for. */
+  maxPatienceMs: number;
+  /** Of one listener, idle ones included; a connection beyond is closed at once. */
+  connections: number;
+  /** Until the head of a request, and the whole of it, must have arrived. The time of the answer is not bounded here. */
+  headersTimeoutMs: number;
+  requestTimeoutMs: number;
+}
+
+/** semantics.md section 10. */
+export const defaultLimits: HttpLimits = {
+  bodyBytes: 256 * 1024,
+  maxPatienceMs: 45_000,
+  connections: 10_000,
+  headersTimeoutMs: 10_000,
+  requestTimeoutMs: 30_000,
+};
+
+export interface ServerParts {
+  limits: HttpLimits;
+  log: Log;
+  metrics: RequestMetrics;
+}
+
+export type App = FastifyInstance<RawServerDefault, IncomingMessage, ServerResponse, FastifyBaseLogger, TypeBoxTypeProvider>;
+
+export function createServer(plane: Plane, { limits, log, metrics }: ServerParts): App {
+  const sockets = socketGuard();
+  const onFailure = failureHandler(plane, limits.bodyBytes, log);
+  const app = fastify({
+    // Requests are logged by nobody and counted by a metric; failures are logged by `failureHandler`, without headers.
+    logger: false,
+    bodyLimit: limits.bodyBytes,
+    requestTimeout: limits.requestTimeoutMs,
+    http: {
+      maxHeaderSize: maxHeaderBytes,
+      headersTimeout: limits.headersTimeoutMs,
+      connectionsCheckingInterval: Math.min(5000, limits.headersTimeoutMs),
+    },
+    // While closing, the gate itself says `DRAINING` as a problem document; Fastify's own 503 is not one.
+    return503OnClosing: false,
+    routerOptions: { maxParamLength: 256 },
+    ajv: { customOptions: { coerceTypes: false, removeAdditional: false, useDefaults: false, allErrors: false } },
+    clientErrorHandler: sockets.clientError,
+    frameworkErrors: onFailure,
+  }).withTypeProvider<TypeBoxTypeProvider>();
+
+  app.server.maxConnections = limits.connections;
+  app.removeAllContentTypeParsers();
+  app.setErrorHandler(onFailure);
+  app.setNotFoundHandler(noSuchRoute);
+  app.addHook('onRequest', (request, _reply, next) => {
+    sockets.began(request.raw.socket);
+    next();
+  });
+  app.addHook('onResponse', (request, reply, next) => {
+    sockets.ended(request.raw.socket);
+    const route = request.routeOptions.url ?? 'unmatched';
+    metrics.observeRequest({ plane, method: request.method, route, status: reply.statusCode, seconds: reply.elapsedTime / 1000 });
+    next();
+  });
+  return app;
+}
