@@ -1,0 +1,66 @@
+/**
+ * What a policy reads of a request. Converting and copying a request into Cedar costs more than evaluating most policies
+ * (a hundred-line argument: 1.5 ms against 0.1 ms), so only what some policy names is passed. Whatever this does not
+ * understand counts as a read of everything.
+ */
+import type { PolicyJson } from '@cedar-policy/cedar-wasm/nodejs';
+
+export interface Footprint {
+  /** Names of attributes of the resource, or all of them. */
+  resource: ReadonlySet<string> | 'all';
+  /** Names of top-level members of `context.args`, or all of them. */
+  args: ReadonlySet<string> | 'all';
+}
+
+export function footprintOf(policies: readonly PolicyJson[]): Footprint {
+  const paths = policies.flatMap((policy) => pathsIn(policy.conditions));
+  return {
+    resource: namesAfter(['resource'], paths),
+    args: namesAfter(['context', 'args'], paths),
+  };
+}
+
+/** Tools that the head of a policy names, or null when it applies to every action. */
+export function actionsOf(policy: PolicyJson): string[] | null {
+  const { action } = policy;
+  if (action.op === 'All') return null;
+  if ('entities' in action) return action.entities.map(idOf);
+  return 'entity' in action ? [idOf(action.entity)] : null;
+}
+
+function idOf(entity: { __entity: { id: string } } | { id: string }): string {
+  return '__entity' in entity ? entity.__entity.id : entity.id;
+}
+
+/** Every maximal access path in an expression, for instance `context.args.amount` as three names. */
+function pathsIn(node: unknown): string[][] {
+  if (typeof node !== 'object' || node === null) return [];
+  const path = pathOf(node);
+  return path ? [path] : Object.values(node).flatMap(pathsIn);
+}
+
+interface AccessNode {
+  Var?: unknown;
+  '.'?: { left?: unknown; attr?: unknown };
+  has?: { left?: unknown; attr?: unknown };
+}
+
+function pathOf(node: unknown): string[] | null {
+  if (typeof node !== 'object' || node === null) return null;
+  const { Var: variable, '.': member, has } = node as AccessNode;
+  if (typeof variable === 'string') return [variable];
+  const access = member ?? has;
+  const before = access && pathOf(access.left);
+  return before ? [...before, ...[access.attr].flat().map(String)] : null;
+}
+
+function namesAfter(prefix: readonly string[], paths: readonly string[][]): ReadonlySet<string> | 'all' {
+  const names = new Set<string>();
+  for (const path of paths) {
+    if (!prefix.every((name, index) => index >= path.length || path[index] === name)) continue;
+    const name = path[prefix.length];
+    if (name === undefined) return 'all';
+    names.add(name);
+  }
+  return names;
+}
