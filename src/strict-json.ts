@@ -77,6 +77,10 @@ const enum Char {
 }
 
 const simpleEscapes = new Set([...'"\\/bfnrt'].map((char) => char.charCodeAt(0)));
+/** Up to here a loop beats the regular expression, beyond it the expression is several times faster. */
+const shortString = 32;
+// biome-ignore lint/suspicious/noControlCharactersInRegex: RFC 8259 section 7 forbids exactly these unescaped
+const notPlain = /["\\\u0000-\u001f]/g;
 const fourHexDigits = /[0-9a-fA-F]{4}/y;
 
 /** Recursive descent; `at` is the next unread code unit (NaN from charCodeAt past the end matches nothing). */
@@ -187,11 +191,17 @@ class Scanner {
       if (char === Char.Backslash) {
         escaped = true;
         at += this.escapeLength(at);
-      } else if (char >= Char.Space) at++;
-      else this.unexpected('a closing quote or an escape', at);
+      } else if (!(char >= Char.Space)) this.unexpected('a closing quote or an escape', at);
+      else if (at - start < shortString) at++;
+      else at = this.endOfPlainText(at);
     }
     this.at = at + 1;
     return escaped ? (JSON.parse(text.slice(start - 1, at + 1)) as string) : text.slice(start, at);
+  }
+
+  private endOfPlainText(at: number): number {
+    notPlain.lastIndex = at;
+    return notPlain.test(this.text) ? notPlain.lastIndex - 1 : this.text.length;
   }
 
   private escapeLength(at: number): number {

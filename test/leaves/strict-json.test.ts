@@ -47,8 +47,9 @@ describe('strict JSON: agreement with the reference', () => {
   it('reads strings as JSON.parse does, whatever mixture of escapes wrote them', () => {
     const unit = fc.nat(0xffff).chain((code) =>
       fc.constantFrom(`\\u${code.toString(16).padStart(4, '0')}`, String.fromCharCode(code), '\\n', '\\\\', '\\"', '\\/', '\\u00E9'));
-    fc.assert(fc.property(fc.array(unit, { maxLength: 30 }), (units) => {
-      const text = `"${units.join('')}"`;
+    const plain = fc.constantFrom('', 'x'.repeat(31), 'y'.repeat(80));
+    fc.assert(fc.property(plain, fc.array(unit, { maxLength: 30 }), plain, (before, units, after) => {
+      const text = `"${before}${units.join('')}${after}"`;
       const expected = reference(text);
       const result = parse(text);
       if (expected) expect(result).toStrictEqual({ ok: true, value: expected.value });
