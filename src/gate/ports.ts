@@ -1,0 +1,200 @@
+/** What the path of a call needs of the rooms beneath it; `main.ts` supplies them. */
+import type { RenderedRequest } from '../contract/plan.js';
+import type { JsonObject, OperationState, Outcome } from '../model.js';
+
+/** Everything that finishing an operation needs, on any replica, without asking the proposal again. Sealed in the ledger. */
+export interface Dossier {
+  request: RenderedRequest | null;
+  args: JsonObject;
+  bound: JsonObject;
+  /** Observations by name, as expressions of the read-back may name them. */
+  observed: JsonObject;
+  /** The entity as it was before dispatch, held against what is observed after a commit. */
+  baseline: { entity: string | null; state: string | null; never: JsonObject };
+  /** The resource that policy saw, for the re-check at a replay. */
+  resource: { type: string; id: string; attributes: JsonObject } | null;
+}
+
+/** One finished attempt, as the effect receipt tells it. */
+export interface AttemptRecord {
+  number: number;
+  sent: boolean;
+  status: number | null;
+  reason: string | null;
+  outcome: Outcome;
+  ms: number;
+}
+
+/** The stored answer of a settled operation; the answer object is rebuilt from it for each who asks. */
+export type StoredAnswer = JsonObject;
+
+export interface Operation {
+  tenant: string;
+  id: string;
+  identity: Buffer;
+  generation: number;
+  upstreamKey: string;
+  effect: 'none' | 'write' | 'irreversible';
+  state: OperationState;
+  fence: number;
+  owner: string | null;
+  attempt: number;
+  attempts: AttemptRecord[];
+  unknownAttempts: number;
+  effectSeen: boolean;
+  verified: boolean;
+  reason: string | null;
+  outcome: Outcome | null;
+  tool: string;
+  contractVersion: string;
+  contractDigest: string;
+  catalogueDigest: string;
+  principal: string;
+  subject: string;
+  purpose: string;
+  sessionId: string;
+  turnId: string;
+  intentId: string;
+  callId: string;
+  fingerprint: Buffer;
+  decisionReceipt: string | null;
+  effectReceipt: string | null;
+  /** Null once terminal. */
+  dossier: Dossier | null;
+  answer: StoredAnswer | null;
+  /** Milliseconds from the database's now at the time of reading; negative when past. */
+  clock: {
+    sinceCreated: number;
+    sinceFirstSent: number | null;
+    untilSendBy: number | null;
+    untilAbsent: number | null;
+    untilReconcileBy: number | null;
+    untilDue: number | null;
+  };
+}
+
+export interface Receipt {
+  id: string;
+  kind: 'decision' | 'effect';
+  tenant: string;
+  operationId: string | null;
+  sessionId: string;
+  intentId: string;
+  principal: string;
+  tool: string;
+  disposition: string;
+  outcome: Outcome | null;
+  /** Redacted already. */
+  body: JsonObject;
+}
+
+export interface SeenEntity { tenant: string; principal: string; subject: string; sessionId: string; entity: string; version: string | null; state: string | null }
+
+export interface CallAlias {
+  tenant: string;
+  callKey: Buffer;
+  fingerprint: Buffer;
+  operationId: string;
+  /** What the call identity stood for when it was looked up: the claim is a compare-and-set, so two different calls never share one identity. */
+  previous: string | null;
+}
+
+/** The intent: made durable before the first byte is sent. */
+export interface Intent {
+  operation: Omit<Operation, 'state' | 'fence' | 'owner' | 'attempt' | 'attempts' | 'unknownAttempts' | 'effectSeen' | 'verified'
+    | 'reason' | 'outcome' | 'effectReceipt' | 'answer' | 'clock'> & { dossier: Dossier };
+  attemptId: string;
+  writeId: string;
+  owner: string;
+  sendWindowMs: number;
+  leaseMs: number;
+  reconcileDeadlineMs: number;
+  guardKeys: readonly string[];
+  budget: { scope: string; quota: number } | null;
+  alias: CallAlias | null;
+  receipt: Receipt;
+}
+
+export type Reservation =
+  | { reserved: true }
+  /** `exists`: this identity and generation is there already; `guarded`: another effect is open on an entity; look again. */
+  | { reserved: false; because: 'exists' | 'guarded' }
+  | { reserved: false; because: 'budget'; quota: number; used: number };
+
+/** One conditional update: it happens only from one of `from` and under `fence`. Absent members stay as they are. */
+export interface Transition {
+  tenant: string;
+  operationId: string;
+  writeId: string;
+  from: readonly OperationState[];
+  fence: number;
+  to: OperationState;
+  outcome?: Outcome | null;
+  reason?: string | null;
+  verified?: boolean;
+  effectSeen?: boolean;
+  attempts?: AttemptRecord[];
+  unknownAttempts?: number;
+  /** A new attempt: number, id, and how long it may be sent from now. */
+  send?: { attempt: number; attemptId: string; windowMs: number };
+  /** Relative to the database's now. `null` clears. */
+  dueInMs?: number | null;
+  absentInMs?: number | null;
+  /** Gives up ownership; recovery looks at it when due. */
+  release?: boolean;
+  answer?: StoredAnswer;
+  /** Terminal: frees the guard keys, wipes the sealed request. */
+  settle?: boolean;
+  /** Pays the execution back to its budget: only when not one byte of any attempt left. */
+  refund?: boolean;
+  receipt?: Receipt;
+  /** The receipt that the operation should point at as its effect receipt. */
+  effectReceipt?: string;
+  seen?: SeenEntity[];
+}
+
+/** A finished read, or a refusal: nothing was reserved before it. */
+export interface Entry {
+  receipts: Receipt[];
+  operation?: Operation & { writeId: string };
+  seen?: SeenEntity[];
+}
+
+export interface Found {
+  /** `operation` is null where the intent that claimed this call identity was not reserved after all. */
+  call: { fingerprint: Buffer; operationId: string; operation: Operation | null } | null;
+  /** Newest generation of the operation identity. */
+  current: Operation | null;
+  /** What this session was last told of the entity. */
+  seenVersion: string | null;
+}
+
+/** All methods reject with LedgerUnavailable when nothing could be made durable. */
+export interface Ledger {
+  find(query: {
+    tenant: string; callKey: Buffer | null; identity: Buffer;
+    seen: { principal: string; subject: string; sessionId: string; entity: string } | null;
+  }): Promise<Found>;
+  get(tenant: string, operationId: string): Promise<Operation | null>;
+  reserve(intent: Intent): Promise<Reservation>;
+  /** False: somebody else moved it (another state, or another fence). */
+  transition(transition: Transition): Promise<boolean>;
+  /** False: the operation row exists already (an equal read came first); its receipts are then not written. */
+  record(entry: Entry): Promise<boolean>;
+  alias(alias: CallAlias): Promise<void>;
+  /** Late positive evidence, whatever its fence: marks `effect_seen`, and makes recovery look at once where it is still open. Gives the state found. */
+  witness(tenant: string, operationId: string): Promise<OperationState | null>;
+}
+
+/** Queues and wakes; never decides. Losing it changes speed, not results. */
+export interface Locks {
+  /** FIFO within this process. Undefined: not within `patienceMs`. */
+  enter(key: string, patienceMs: number): Promise<{ waited: boolean; leave(): void } | undefined>;
+  /** One contender per key over all replicas; used only once the ledger has said that somebody else holds the key. */
+  contend(key: string, patienceMs: number): Promise<{ release(): void } | undefined>;
+  /** Wakes whoever hears `topic`, on every replica; best effort. */
+  announce(topic: string): void;
+  /** Resolves when `topic` is announced, or after `ms`. */
+  heard(topic: string, ms: number): Promise<void>;
+  close(): Promise<void>;
+}

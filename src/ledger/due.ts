@@ -1,0 +1,63 @@
+/** What nobody is looking after: leases that expired and outcomes that are due to be looked at again. Any replica may take them. */
+import type { Operation } from '../gate/ports.js';
+import type { Statement } from './connection.js';
+import { operationColumns, type OperationRow, toOperation } from './operation-row.js';
+import type { Sealer } from './seal.js';
+
+/** A take-over: the fence grows, so that the earlier owner's transitions find nothing. `skip locked` keeps replicas apart. */
+const takeText = `
+update operations o set owner = $1, fence = o.fence + 1, due_at = now() + $2::float8 * interval '1 ms'
+where (o.tenant, o.operation_id) in (
+  select d.tenant, d.operation_id from operations d
+  where d.due_at < now()
+  order by d.due_at
+  limit $3
+  for update skip locked)
+returning ${operationColumns}`;
+
+export function takeStatement(owner: string, leaseMs: number, limit: number): Statement {
+  return { name: 'take', text: takeText, values: [owner, leaseMs, limit] };
+}
+
+export function toTaken(rows: OperationRow[], sealer: Sealer): Operation[] {
+  return rows.map((row) => toOperation(row, sealer));
+}
+
+/** Only while still owned under the fence that the owner knows; a lease that was taken over is not won back. */
+const renewText = `
+update operations o set due_at = now() + $2::float8 * interval '1 ms'
+from unnest($3::text[], $4::text[], $5::integer[]) as held (tenant, operation_id, fence)
+where o.tenant = held.tenant and o.operation_id = held.operation_id and o.fence = held.fence and o.owner = $1`;
+
+export function renewStatement(owner: string, leaseMs: number, held: { tenant: string; id: string; fence: number }[]): Statement {
+  return {
+    name: 'renew', text: renewText,
+    values: [owner, leaseMs, held.map((one) => one.tenant), held.map((one) => one.id), held.map((one) => one.fence)],
+  };
+}
+
+/** At shutdown: what this replica still holds is due at once for the others. */
+const handOverText = `update operations o set owner = null, due_at = now() where o.owner = $1 and o.due_at is not null`;
+
+export function handOverStatement(owner: string): Statement {
+  return { name: 'hand_over', text: handOverText, values: [owner] };
+}
+
+/** Guards that a crash left between a vain claim and its return. */
+const orphanText = `
+delete from guards g
+where g.claimed_at < now() - $1::float8 * interval '1 ms'
+  and not exists (select 1 from operations o where o.tenant = g.tenant and o.operation_id = g.operation_id)`;
+
+export function orphanGuardsStatement(olderThanMs: number): Statement {
+  return { name: 'orphan_guards', text: orphanText, values: [olderThanMs] };
+}
+
+const witnessText = `
+update operations o set effect_seen = true, due_at = case when o.state in ('sending', 'accepted', 'unknown') then now() else o.due_at end
+where o.tenant = $1 and o.operation_id = $2
+returning o.state`;
+
+export function witnessStatement(tenant: string, operationId: string): Statement {
+  return { name: 'witness', text: witnessText, values: [tenant, operationId] };
+}

@@ -1,0 +1,51 @@
+/** Has this been answered? One statement for all look-ups that wait: the call identity, the newest generation, what the session saw. */
+import type { Operation } from '../gate/ports.js';
+import type { Statement } from './connection.js';
+import { hex, operationColumns, type OperationRow, toOperation } from './operation-row.js';
+import type { Sealer } from './seal.js';
+
+export interface FindQuery {
+  tenant: string;
+  callKey: Buffer | null;
+  identity: Buffer;
+  seen: { principal: string; subject: string; sessionId: string; entity: string } | null;
+}
+
+export interface FoundRow {
+  callFingerprint: Buffer | null;
+  callOperation: string | null;
+  current: Operation | null;
+  seenVersion: string | null;
+}
+
+const findText = `
+select q.n, a.fingerprint as call_fingerprint, a.operation_id as call_operation, s.version as seen_version, ${operationColumns}
+from json_to_recordset($1::json) as q (
+  n integer, tenant text, call_key bytea, identity bytea, principal text, subject text, session_id text, entity text)
+left join calls a on a.tenant = q.tenant and a.call_key = q.call_key
+left join session_entities s on s.tenant = q.tenant and s.principal = q.principal and s.subject = q.subject
+  and s.session_id = q.session_id and s.entity = q.entity
+left join lateral (
+  select * from operations o where o.tenant = q.tenant and o.identity = q.identity order by o.generation desc limit 1) o on true`;
+
+export function findStatement(queries: FindQuery[]): Statement {
+  const rows = queries.map((query, n) => ({
+    n, tenant: query.tenant, call_key: query.callKey ? hex(query.callKey) : null, identity: hex(query.identity),
+    principal: query.seen?.principal ?? null, subject: query.seen?.subject ?? null, session_id: query.seen?.sessionId ?? null,
+    entity: query.seen?.entity ?? null,
+  }));
+  return { name: 'find', text: findText, values: [JSON.stringify(rows)] };
+}
+
+export function toFoundRows(count: number, rows: OperationRow[], sealer: Sealer): FoundRow[] {
+  const found: FoundRow[] = Array.from({ length: count }, () => ({ callFingerprint: null, callOperation: null, current: null, seenVersion: null }));
+  for (const row of rows) {
+    found[row['n'] as number] = {
+      callFingerprint: row['call_fingerprint'] as Buffer | null,
+      callOperation: row['call_operation'] as string | null,
+      current: row['operation_id'] === null ? null : toOperation(row, sealer),
+      seenVersion: row['seen_version'] as string | null,
+    };
+  }
+  return found;
+}

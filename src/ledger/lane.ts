@@ -1,0 +1,109 @@
+/**
+ * One flush in flight: everything that waits goes into the next one, and an idle lane flushes at once. So concurrent
+ * calls share commits without a timer, and the batch grows exactly as the database is slower than the callers.
+ *
+ * Rejected: several lanes, a timer, a fast path for single rows; measured without gain (performance.md, "What was learnt").
+ */
+import { LedgerUnavailable } from '../errors.js';
+
+interface Waiting<T, R> { item: T; resolve(result: R): void; reject(error: unknown): void }
+
+/** `unavailable`: the database; `contention`: this moment (serialization, deadlock); `row`: one of the items. */
+export type ErrorKind = 'unavailable' | 'contention' | 'row';
+
+export interface LaneOptions<T, R> {
+  /** Makes the whole batch durable, or throws and leaves nothing. Results in the order of the items. Must be safe to repeat. */
+  flush(items: T[]): Promise<R[]>;
+  /** Two items that share one of these never go into the same flush. */
+  keys?(item: T): readonly string[];
+  kind(error: unknown): ErrorKind;
+  maxBatch: number;
+  /** Items beyond this are refused at once, before anything was sent. */
+  maxQueue: number;
+  observed?(rows: number, seconds: number): void;
+}
+
+const retryDelaysMs = [5, 50, 250];
+
+export class Lane<T, R> {
+  private queue: Waiting<T, R>[] = [];
+  private running = false;
+
+  constructor(private readonly options: LaneOptions<T, R>) {}
+
+  get depth(): number {
+    return this.queue.length;
+  }
+
+  /** @param always true for what must not be refused for want of room: the outcome of something already sent. */
+  add(item: T, always = false): Promise<R> {
+    if (!always && this.queue.length >= this.options.maxQueue) {
+      return Promise.reject(new LedgerUnavailable(new Error(`${this.queue.length} commits are waiting`)));
+    }
+    return new Promise<R>((resolve, reject) => {
+      this.queue.push({ item, resolve, reject });
+      if (!this.running) {
+        this.running = true;
+        queueMicrotask(() => void this.drain());
+      }
+    });
+  }
+
+  private async drain(): Promise<void> {
+    while (this.queue.length > 0) {
+      const batch = this.take();
+      const started = performance.now();
+      await this.settle(batch);
+      this.options.observed?.(batch.length, (performance.now() - started) / 1000);
+    }
+    this.running = false;
+  }
+
+  private take(): Waiting<T, R>[] {
+    const { keys, maxBatch } = this.options;
+    if (!keys) return this.queue.splice(0, maxBatch);
+    const batch: Waiting<T, R>[] = [];
+    const later: Waiting<T, R>[] = [];
+    const held = new Set<string>();
+    for (const waiting of this.queue) {
+      const own = keys(waiting.item);
+      if (batch.length < maxBatch && !own.some((key) => held.has(key))) batch.push(waiting);
+      else later.push(waiting);
+      for (const key of own) held.add(key);
+    }
+    this.queue = later;
+    return batch;
+  }
+
+  /** The whole batch, again where that may help, then one by one, so that one bad row never fails its neighbours. */
+  private async settle(batch: Waiting<T, R>[]): Promise<void> {
+    const failure = await this.attempt(batch);
+    if (!failure) return;
+    if (batch.length === 1 || this.options.kind(failure.error) === 'unavailable') {
+      for (const waiting of batch) waiting.reject(this.named(failure.error));
+      return;
+    }
+    for (const waiting of batch) {
+      const alone = await this.attempt([waiting]);
+      if (alone) waiting.reject(this.named(alone.error));
+    }
+  }
+
+  private async attempt(batch: Waiting<T, R>[]): Promise<{ error: unknown } | undefined> {
+    for (let n = 0; ; n++) {
+      try {
+        const results = await this.options.flush(batch.map((waiting) => waiting.item));
+        batch.forEach((waiting, i) => waiting.resolve(results[i] as R));
+        return undefined;
+      } catch (error) {
+        const delay = retryDelaysMs[n];
+        if (delay === undefined || this.options.kind(error) === 'row') return { error };
+        await new Promise((resolve) => setTimeout(resolve, delay * (0.5 + Math.random() / 2)));
+      }
+    }
+  }
+
+  private named(error: unknown): unknown {
+    return this.options.kind(error) === 'row' ? error : new LedgerUnavailable(error);
+  }
+}

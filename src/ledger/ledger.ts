@@ -1,0 +1,169 @@
+/** The gate's ledger over Postgres: two lanes (commits, look-ups) and a small pool for everything that is not on a call's path. */
+import type pg from 'pg';
+import { LedgerUnavailable } from '../errors.js';
+import type { CallAlias, Entry, Found, Intent, Ledger, Operation, Reservation, Transition } from '../gate/ports.js';
+import type { OperationState } from '../model.js';
+import { type ConnectionOptions, createPool, errorKind, LaneConnection, type Statement } from './connection.js';
+import { handOverStatement, orphanGuardsStatement, renewStatement, takeStatement, toTaken, witnessStatement } from './due.js';
+import { type FindQuery, type FoundRow, findStatement, toFoundRows } from './find.js';
+import { Lane } from './lane.js';
+import { hex, operationColumns, type OperationRow, toOperation } from './operation-row.js';
+import { type RecordResult, recordStatement } from './record.js';
+import { fundStatement, intentKeys, type ReserveRow, reserveStatement, toReservation, unclaimVain } from './reserve.js';
+import type { Sealer } from './seal.js';
+import { type TransitionResult, transitionStatement } from './transition.js';
+
+export interface LedgerOptions extends ConnectionOptions {
+  poolSize: number;
+  maxBatch: number;
+  maxQueue: number;
+  observed?(lane: 'commit' | 'find', rows: number, seconds: number): void;
+}
+
+type Commit = { intent: Intent } | { transition: Transition } | { entry: Entry };
+type Committed = Reservation | boolean;
+
+export interface LedgerStore extends Ledger {
+  readonly pool: pg.Pool;
+  take(owner: string, leaseMs: number, limit: number): Promise<Operation[]>;
+  renew(owner: string, leaseMs: number, held: { tenant: string; id: string; fence: number }[]): Promise<void>;
+  handOver(owner: string): Promise<void>;
+  removeOrphanGuards(olderThanMs: number): Promise<void>;
+  saveCatalogue(digest: string, source: string): Promise<void>;
+  catalogueSource(digest: string): Promise<string | null>;
+  depth(): number;
+  close(): Promise<void>;
+}
+
+export function openLedger(options: LedgerOptions, sealer: Sealer): LedgerStore {
+  const pool = createPool(options, options.poolSize);
+  const commitConnection = new LaneConnection(options);
+  const findConnection = new LaneConnection(options);
+  const funded = new Set<string>();
+
+  const commits = new Lane<Commit, Committed>({
+    flush: (items) => flush(commitConnection, items, sealer, funded),
+    keys: (item) => ('intent' in item ? intentKeys(item.intent) : []),
+    kind: errorKind,
+    maxBatch: options.maxBatch,
+    maxQueue: options.maxQueue,
+    observed: (rows, seconds) => options.observed?.('commit', rows, seconds),
+  });
+  const finds = new Lane<FindQuery, FoundRow>({
+    async flush(items) {
+      const [result] = await findConnection.run([findStatement(items)]);
+      return toFoundRows(items.length, result?.rows as OperationRow[], sealer);
+    },
+    kind: errorKind,
+    maxBatch: options.maxBatch,
+    maxQueue: options.maxQueue,
+    observed: (rows, seconds) => options.observed?.('find', rows, seconds),
+  });
+
+  /** Off the path of a call; failures mean the database. */
+  async function plain<Row extends pg.QueryResultRow>(statement: Statement): Promise<Row[]> {
+    try {
+      return (await pool.query<Row>(statement.text, statement.values)).rows;
+    } catch (error) {
+      throw errorKind(error) === 'row' ? error : new LedgerUnavailable(error);
+    }
+  }
+
+  async function get(tenant: string, operationId: string): Promise<Operation | null> {
+    const [row] = await plain<OperationRow>({
+      name: 'get', text: `select ${operationColumns} from operations o where o.tenant = $1 and o.operation_id = $2`, values: [tenant, operationId],
+    });
+    return row ? toOperation(row, sealer) : null;
+  }
+
+  return {
+    pool,
+    get,
+    async find(query): Promise<Found> {
+      const { callFingerprint, callOperation, current, seenVersion } = await finds.add(query);
+      if (callOperation === null || callFingerprint === null) return { call: null, current, seenVersion };
+      const operation = callOperation === current?.id ? current : await get(query.tenant, callOperation);
+      return { call: { fingerprint: callFingerprint, operationId: callOperation, operation }, current, seenVersion };
+    },
+    reserve: (intent) => commits.add({ intent }) as Promise<Reservation>,
+    transition: (transition) => commits.add({ transition }, true) as Promise<boolean>,
+    record: (entry) => commits.add({ entry }) as Promise<boolean>,
+    async alias(alias: CallAlias) {
+      await plain({
+        name: 'alias',
+        text: `insert into calls as a (tenant, call_key, fingerprint, operation_id) values ($1, $2::bytea, $3::bytea, $4)
+          on conflict (tenant, call_key) do update set fingerprint = excluded.fingerprint, operation_id = excluded.operation_id
+          where a.operation_id = $5`,
+        values: [alias.tenant, hex(alias.callKey), hex(alias.fingerprint), alias.operationId, alias.previous],
+      });
+    },
+    async witness(tenant, operationId) {
+      const [row] = await plain<{ state: OperationState }>(witnessStatement(tenant, operationId));
+      return row?.state ?? null;
+    },
+    take: async (owner, leaseMs, limit) => toTaken(await plain<OperationRow>(takeStatement(owner, leaseMs, limit)), sealer),
+    renew: async (owner, leaseMs, held) => void (await plain(renewStatement(owner, leaseMs, held))),
+    handOver: async (owner) => void (await plain(handOverStatement(owner))),
+    removeOrphanGuards: async (olderThanMs) => void (await plain(orphanGuardsStatement(olderThanMs))),
+    async saveCatalogue(digest, source) {
+      await plain({ name: 'save', text: 'insert into catalogues (digest, source) values ($1, $2) on conflict do nothing', values: [digest, source] });
+    },
+    async catalogueSource(digest) {
+      const [row] = await plain<{ source: string }>({ name: 'source', text: 'select source from catalogues where digest = $1', values: [digest] });
+      return row?.source ?? null;
+    },
+    depth: () => commits.depth,
+    async close() {
+      await Promise.all([commitConnection.close(), findConnection.close(), pool.end()]);
+    },
+  };
+}
+
+/** At most three statements, one transaction: transitions first, so that their locks are taken before anything can wait for a guard. */
+async function flush(connection: LaneConnection, items: Commit[], sealer: Sealer, funded: Set<string>): Promise<Committed[]> {
+  const transitions = items.flatMap((item, at) => ('transition' in item ? [{ at, transition: item.transition }] : []));
+  const intents = items.flatMap((item, at) => ('intent' in item ? [{ at, intent: item.intent }] : []));
+  const entries = items.flatMap((item, at) => ('entry' in item ? [{ at, entry: item.entry }] : []));
+  transitions.sort((a, b) => order(a.transition.tenant, b.transition.tenant) || order(a.transition.operationId, b.transition.operationId));
+
+  await fund(connection, intents.map(({ intent }) => intent), funded);
+  const statements: Statement[] = [];
+  if (transitions.length > 0) statements.push(transitionStatement(transitions.map(({ transition }) => transition), sealer));
+  if (intents.length > 0) statements.push(reserveStatement(intents.map(({ intent }) => intent), sealer));
+  if (entries.length > 0) statements.push(recordStatement(entries.map(({ entry }) => entry), sealer));
+  const results = await connection.run(statements);
+
+  const committed: Committed[] = new Array<Committed>(items.length);
+  if (transitions.length > 0) {
+    const rows = results.shift()?.rows as TransitionResult[];
+    transitions.forEach(({ at }, n) => { committed[at] = rows[n]?.moved ?? false; });
+  }
+  if (intents.length > 0) {
+    const rows = results.shift()?.rows as ReserveRow[];
+    intents.forEach(({ at }, n) => { committed[at] = toReservation(rows[n] as ReserveRow); });
+    const vain = unclaimVain(intents.map(({ intent }) => intent), rows);
+    if (vain) await connection.run([vain]);
+  }
+  if (entries.length > 0) {
+    const rows = results.shift()?.rows as RecordResult[];
+    entries.forEach(({ at }, n) => { committed[at] = rows[n]?.stood ?? false; });
+  }
+  return committed;
+}
+
+async function fund(connection: LaneConnection, intents: Intent[], funded: Set<string>): Promise<void> {
+  const missing = new Map<string, { tenant: string; scope: string; quota: number }>();
+  for (const { budget, operation } of intents) {
+    if (!budget) continue;
+    const key = `${operation.tenant}\n${budget.scope}`;
+    if (!funded.has(key)) missing.set(key, { tenant: operation.tenant, ...budget });
+  }
+  if (missing.size === 0) return;
+  await connection.run([fundStatement([...missing.values()])]);
+  if (funded.size > 10_000) funded.clear();
+  for (const key of missing.keys()) funded.add(key);
+}
+
+function order(a: string, b: string): number {
+  return a < b ? -1 : a > b ? 1 : 0;
+}

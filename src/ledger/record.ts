@@ -1,0 +1,80 @@
+/**
+ * Refusals and finished reads: what needs no intent is recorded once, before its answer leaves. Of two equal reads that ran
+ * at the same time the first stands; the second writes nothing and is answered from the first.
+ */
+import type { Entry } from '../gate/ports.js';
+import type { Statement } from './connection.js';
+import { answerPlace, hex } from './operation-row.js';
+import { receiptRow } from './receipt-row.js';
+import { type SeenRow, seenColumns, seenRow, upsertSeen } from './seen.js';
+import type { Sealer } from './seal.js';
+
+const recordText = `
+with entry as materialized (
+  select * from json_to_recordset($1::json) as e (
+    n integer, has_operation boolean, tenant text, operation_id text, identity bytea, generation integer, upstream_key text, state text, write_id uuid,
+    attempts jsonb, outcome text, reason text, tool text, contract_version text, contract_digest text, catalogue_digest text, principal text,
+    subject text, purpose text, session_id text, turn_id text, intent_id text, call_id text, fingerprint bytea, decision_receipt text,
+    effect_receipt text, sealed_answer bytea)
+),
+inserted as (
+  insert into operations (
+    tenant, operation_id, identity, generation, upstream_key, effect, state, write_id, attempts, outcome, reason, tool, contract_version,
+    contract_digest, catalogue_digest, principal, subject, purpose, session_id, turn_id, intent_id, call_id, fingerprint, decision_receipt,
+    effect_receipt, sealed_answer, settled_at)
+  select
+    e.tenant, e.operation_id, e.identity, e.generation, e.upstream_key, 'none', e.state, e.write_id, e.attempts, e.outcome, e.reason, e.tool,
+    e.contract_version, e.contract_digest, e.catalogue_digest, e.principal, e.subject, e.purpose, e.session_id, e.turn_id, e.intent_id, e.call_id,
+    e.fingerprint, e.decision_receipt, e.effect_receipt, e.sealed_answer, now()
+  from entry e
+  where e.has_operation
+  order by e.tenant, e.operation_id
+  on conflict do nothing
+  returning tenant, write_id
+),
+stood as materialized (
+  select e.n from entry e
+  where not e.has_operation or exists (select 1 from inserted i where i.write_id = e.write_id)
+),
+receipted as (
+  insert into receipts (
+    tenant, id, kind, operation_id, session_id, intent_id, principal, tool, disposition, outcome, recorded_at, digest, body)
+  select r.tenant, r.id, r.kind, r.operation_id, r.session_id, r.intent_id, r.principal, r.tool, r.disposition, r.outcome, r.recorded_at, r.digest, r.body
+  from json_to_recordset($2::json) as r (
+    n integer, tenant text, id text, kind text, operation_id text, session_id text, intent_id text, principal text, tool text, disposition text,
+    outcome text, recorded_at timestamptz, digest bytea, body text)
+  where r.n in (select s.n from stood s)
+  on conflict do nothing
+),
+told as (
+  ${upsertSeen(`select t.* from json_to_recordset($3::json) as t (${seenColumns}) where t.n in (select s.n from stood s)`)}
+)
+select
+  e.n,
+  s.n is not null or exists (
+    select 1 from operations o where o.tenant = e.tenant and o.operation_id = e.operation_id and o.write_id = e.write_id) as stood
+from entry e
+left join stood s on s.n = e.n
+order by e.n`;
+
+export interface RecordResult { n: number; stood: boolean }
+
+export function recordStatement(entries: Entry[], sealer: Sealer): Statement {
+  const receipts: object[] = [];
+  const seen: SeenRow[] = [];
+  const rows = entries.map((entry, n) => {
+    for (const receipt of entry.receipts) receipts.push({ n, ...receiptRow(receipt) });
+    for (const entity of entry.seen ?? []) seen.push(seenRow(n, entity));
+    const o = entry.operation;
+    if (!o) return { n, has_operation: false };
+    return {
+      n, has_operation: true, tenant: o.tenant, operation_id: o.id, identity: hex(o.identity), generation: o.generation, upstream_key: o.upstreamKey,
+      state: o.state, write_id: o.writeId, attempts: o.attempts, outcome: o.outcome, reason: o.reason, tool: o.tool,
+      contract_version: o.contractVersion, contract_digest: o.contractDigest, catalogue_digest: o.catalogueDigest, principal: o.principal,
+      subject: o.subject, purpose: o.purpose, session_id: o.sessionId, turn_id: o.turnId, intent_id: o.intentId, call_id: o.callId,
+      fingerprint: hex(o.fingerprint), decision_receipt: o.decisionReceipt, effect_receipt: o.effectReceipt,
+      sealed_answer: o.answer ? hex(sealer.seal(JSON.stringify(o.answer), answerPlace(o.tenant, o.id))) : null,
+    };
+  });
+  return { name: 'record', text: recordText, values: [JSON.stringify(rows), JSON.stringify(receipts), JSON.stringify(seen)] };
+}

@@ -1,0 +1,200 @@
+/**
+ * The intent commit: one statement that gives each candidate its generation, its guard keys, its place in the budget, its call
+ * identity and its decision receipt, or nothing of all that.
+ *
+ * Order within the statement, the same on every replica so that no two flushes wait for each other: purses, guard keys,
+ * call identities, operations; each sorted by key. A budget grants ranks only from rows that it has locked, and is charged
+ * only for rows that were really inserted.
+ *
+ * A guard key can be claimed in vain: by an operation with several keys of which one was taken, or by one that settled between
+ * our snapshot and our insert. Those are given back at once by `unclaimVain`; a crash in between leaves a guard without an
+ * operation, which recovery removes. A call identity claimed in vain names an operation that is not there, and is read as absent.
+ */
+import type { Intent, Reservation } from '../gate/ports.js';
+import type { Statement } from './connection.js';
+import { hex, requestPlace } from './operation-row.js';
+import { receiptRow } from './receipt-row.js';
+import type { Sealer } from './seal.js';
+
+const reserveText = `
+with candidate as materialized (
+  select * from json_to_recordset($1::json) as c (
+    n integer, tenant text, operation_id text, identity bytea, generation integer, upstream_key text, effect text, write_id uuid, owner text,
+    attempt_id uuid, send_window_ms float8, lease_ms float8, reconcile_ms float8, tool text, contract_version text, contract_digest text,
+    catalogue_digest text, principal text, subject text, purpose text, session_id text, turn_id text, intent_id text, call_id text,
+    fingerprint bytea, sealed_request bytea, guard_keys text[], budget_scope text, budget_quota integer, call_key bytea, previous_operation text,
+    receipt_id text, receipt_kind text, receipt_disposition text, receipt_outcome text, receipt_at timestamptz, receipt_digest bytea, receipt_body text)
+),
+purse as materialized (
+  select b.tenant, b.scope, b.quota, b.used
+  from budgets b
+  where b.kind = 'executions'
+    and (b.tenant, b.scope) in (select c.tenant, c.budget_scope from candidate c where c.budget_scope is not null)
+  order by b.tenant, b.scope
+  for update
+),
+fresh as materialized (
+  select c.*
+  from candidate c
+  where (select count(*) from purse) >= 0
+    and not exists (select 1 from operations o where o.tenant = c.tenant and o.identity = c.identity and o.generation = c.generation)
+    and (c.generation = 1 or exists (
+      select 1 from operations p
+      where p.tenant = c.tenant and p.identity = c.identity and p.generation = c.generation - 1
+        and p.state in ('rejected', 'failed', 'rate_limited', 'cancelled', 'abandoned')))
+),
+claimed as (
+  insert into guards (tenant, guard_key, operation_id, write_id)
+  select f.tenant, k.guard_key, f.operation_id, f.write_id
+  from fresh f cross join lateral unnest(f.guard_keys) as k (guard_key)
+  order by f.tenant, k.guard_key
+  on conflict do nothing
+  returning write_id
+),
+called as (
+  insert into calls as a (tenant, call_key, fingerprint, operation_id)
+  select f.tenant, f.call_key, f.fingerprint, f.operation_id
+  from fresh f
+  where f.call_key is not null
+  order by f.tenant, f.call_key
+  on conflict (tenant, call_key) do update
+    set fingerprint = excluded.fingerprint, operation_id = excluded.operation_id, created_at = now()
+    where exists (
+      select 1 from candidate c where c.tenant = a.tenant and c.call_key = a.call_key and c.previous_operation = a.operation_id)
+  returning a.tenant, a.operation_id
+),
+whole as materialized (
+  select f.*, p.quota, p.used, row_number() over (partition by f.tenant, f.budget_scope order by f.n) as place
+  from fresh f
+  left join purse p on p.tenant = f.tenant and p.scope = f.budget_scope
+  where (select count(*) from claimed k where k.write_id = f.write_id) = cardinality(f.guard_keys)
+    and (f.call_key is null or exists (select 1 from called d where d.tenant = f.tenant and d.operation_id = f.operation_id))
+),
+inserted as (
+  insert into operations (
+    tenant, operation_id, identity, generation, upstream_key, effect, state, write_id, owner, due_at, attempt_id, first_sent_at, send_by,
+    reconcile_by, tool, contract_version, contract_digest, catalogue_digest, principal, subject, purpose, session_id, turn_id, intent_id,
+    call_id, fingerprint, budget_scope, decision_receipt, sealed_request)
+  select
+    w.tenant, w.operation_id, w.identity, w.generation, w.upstream_key, w.effect, 'sending', w.write_id, w.owner,
+    now() + w.lease_ms * interval '1 ms', w.attempt_id, now(), now() + w.send_window_ms * interval '1 ms',
+    now() + w.reconcile_ms * interval '1 ms', w.tool, w.contract_version, w.contract_digest, w.catalogue_digest, w.principal, w.subject,
+    w.purpose, w.session_id, w.turn_id, w.intent_id, w.call_id, w.fingerprint, w.budget_scope, w.receipt_id, w.sealed_request
+  from whole w
+  where w.budget_scope is null or w.used + w.place <= w.quota
+  order by w.tenant, w.operation_id
+  on conflict do nothing
+  returning write_id
+),
+charged as (
+  update budgets b set used = b.used + c.n
+  from (
+    select w.tenant, w.budget_scope, count(*)::integer as n
+    from inserted i join whole w on w.write_id = i.write_id
+    where w.budget_scope is not null
+    group by w.tenant, w.budget_scope
+  ) c
+  where b.tenant = c.tenant and b.scope = c.budget_scope and b.kind = 'executions'
+),
+receipted as (
+  insert into receipts (
+    tenant, id, kind, operation_id, session_id, intent_id, principal, tool, disposition, outcome, recorded_at, digest, body)
+  select
+    w.tenant, w.receipt_id, w.receipt_kind, w.operation_id, w.session_id, w.intent_id, w.principal, w.tool, w.receipt_disposition,
+    w.receipt_outcome, w.receipt_at, w.receipt_digest, w.receipt_body
+  from inserted i join whole w on w.write_id = i.write_id
+)
+select
+  c.n,
+  i.write_id is not null as inserted,
+  exists (select 1 from operations o where o.tenant = c.tenant and o.operation_id = c.operation_id and o.write_id = c.write_id) as ours_already,
+  f.write_id is not null as fresh,
+  (select count(*) from claimed k where k.write_id = c.write_id) < cardinality(c.guard_keys) as guarded,
+  (select count(*)::integer from claimed k where k.write_id = c.write_id) as claims,
+  w.quota, w.used
+from candidate c
+left join inserted i on i.write_id = c.write_id
+left join fresh f on f.write_id = c.write_id
+left join whole w on w.write_id = c.write_id
+order by c.n`;
+
+export interface ReserveRow {
+  n: number; inserted: boolean; ours_already: boolean; fresh: boolean; guarded: boolean; claims: number; quota: number | null; used: number | null;
+}
+
+export function reserveStatement(intents: Intent[], sealer: Sealer): Statement {
+  const rows = intents.map((intent, n) => {
+    const { operation } = intent;
+    const receipt = receiptRow(intent.receipt);
+    return {
+      n,
+      tenant: operation.tenant, operation_id: operation.id, identity: hex(operation.identity), generation: operation.generation,
+      upstream_key: operation.upstreamKey, effect: operation.effect, write_id: intent.writeId, owner: intent.owner, attempt_id: intent.attemptId,
+      send_window_ms: intent.sendWindowMs, lease_ms: intent.leaseMs, reconcile_ms: intent.reconcileDeadlineMs,
+      tool: operation.tool, contract_version: operation.contractVersion, contract_digest: operation.contractDigest,
+      catalogue_digest: operation.catalogueDigest, principal: operation.principal, subject: operation.subject, purpose: operation.purpose,
+      session_id: operation.sessionId, turn_id: operation.turnId, intent_id: operation.intentId, call_id: operation.callId,
+      fingerprint: hex(operation.fingerprint),
+      sealed_request: hex(sealer.seal(JSON.stringify(operation.dossier), requestPlace(operation.tenant, operation.id))),
+      guard_keys: intent.guardKeys, budget_scope: intent.budget?.scope ?? null, budget_quota: intent.budget?.quota ?? null,
+      call_key: intent.alias ? hex(intent.alias.callKey) : null, previous_operation: intent.alias?.previous ?? null,
+      receipt_id: receipt.id, receipt_kind: receipt.kind, receipt_disposition: receipt.disposition, receipt_outcome: receipt.outcome,
+      receipt_at: receipt.recorded_at, receipt_digest: receipt.digest, receipt_body: receipt.body,
+    };
+  });
+  return { name: 'reserve', text: reserveText, values: [JSON.stringify(rows)] };
+}
+
+export function toReservation(row: ReserveRow): Reservation {
+  if (row.inserted || row.ours_already) return { reserved: true };
+  if (!row.fresh) return { reserved: false, because: 'exists' };
+  if (row.guarded) return { reserved: false, because: 'guarded' };
+  if (row.quota !== null && row.used !== null && row.used >= row.quota) {
+    return { reserved: false, because: 'budget', quota: row.quota, used: row.used };
+  }
+  return { reserved: false, because: 'exists' };
+}
+
+const unclaimText = `
+delete from guards g
+where (g.tenant, g.operation_id) in (select c.tenant, c.operation_id from json_to_recordset($1::json) as c (tenant text, operation_id text))
+  and g.write_id = any ($2::uuid[])
+  and not exists (select 1 from operations o where o.tenant = g.tenant and o.operation_id = g.operation_id and o.write_id = g.write_id)`;
+
+export function unclaimVain(intents: Intent[], rows: ReserveRow[]): Statement | undefined {
+  const vain = intents.filter((_, n) => {
+    const row = rows[n];
+    return row !== undefined && row.claims > 0 && !row.inserted;
+  });
+  if (vain.length === 0) return undefined;
+  return {
+    name: 'unclaim',
+    text: unclaimText,
+    values: [
+      JSON.stringify(vain.map(({ operation }) => ({ tenant: operation.tenant, operation_id: operation.id }))),
+      vain.map((intent) => intent.writeId),
+    ],
+  };
+}
+
+const fundText = `
+insert into budgets (tenant, scope, kind, quota)
+select f.tenant, f.scope, 'executions', f.quota
+from json_to_recordset($1::json) as f (tenant text, scope text, quota integer)
+order by f.tenant, f.scope
+on conflict do nothing`;
+
+/** Purses must exist before they can be locked. */
+export function fundStatement(purses: { tenant: string; scope: string; quota: number }[]): Statement {
+  return { name: 'fund', text: fundText, values: [JSON.stringify(purses)] };
+}
+
+/** Intents that share one of these must not be in one flush: the second would find the first only in the next snapshot. */
+export function intentKeys(intent: Intent): string[] {
+  const { tenant, identity } = intent.operation;
+  return [
+    `i/${tenant}/${identity.toString('base64')}`,
+    ...intent.guardKeys.map((key) => `g/${tenant}/${key}`),
+    ...(intent.alias ? [`c/${tenant}/${intent.alias.callKey.toString('base64')}`] : []),
+  ];
+}

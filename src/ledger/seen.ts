@@ -1,0 +1,24 @@
+/** What a session was last told of an entity; part of the transition and record statements. */
+import type { SeenEntity } from '../gate/ports.js';
+
+export interface SeenRow { n: number; tenant: string; principal: string; subject: string; session_id: string; entity: string; version: string | null; state: string | null }
+
+export const seenColumns = 'n integer, tenant text, principal text, subject text, session_id text, entity text, version text, state text';
+
+export function seenRow(n: number, seen: SeenEntity): SeenRow {
+  return {
+    n, tenant: seen.tenant, principal: seen.principal, subject: seen.subject, session_id: seen.sessionId, entity: seen.entity,
+    version: seen.version, state: seen.state,
+  };
+}
+
+/** @param source a query with `seenColumns`; of several rows for one entity in a flush the last one stands. */
+export function upsertSeen(source: string): string {
+  return `insert into session_entities (tenant, principal, subject, session_id, entity, version, state)
+  select distinct on (s.tenant, s.principal, s.subject, s.session_id, s.entity)
+    s.tenant, s.principal, s.subject, s.session_id, s.entity, s.version, s.state
+  from (${source}) s
+  order by s.tenant, s.principal, s.subject, s.session_id, s.entity, s.n desc
+  on conflict (tenant, principal, subject, session_id, entity) do update
+    set version = excluded.version, state = excluded.state, observed_at = now()`;
+}

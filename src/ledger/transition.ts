@@ -1,0 +1,110 @@
+/**
+ * One conditional update per transition, state and fence in its WHERE, with its receipt, its released guard keys and what the
+ * session was told, in one statement. A row that somebody else moved is simply not there, and nothing else of it is written.
+ *
+ * A repeat after a lost acknowledgement finds its own `write_id` and counts as moved.
+ * Guard keys are released last: whoever waits for one then waits for nothing that this flush still has to do.
+ */
+import type { Transition } from '../gate/ports.js';
+import type { Statement } from './connection.js';
+import { answerPlace, hex } from './operation-row.js';
+import { receiptRow } from './receipt-row.js';
+import { type SeenRow, seenColumns, seenRow, upsertSeen } from './seen.js';
+import type { Sealer } from './seal.js';
+
+const transitionText = `
+with move as materialized (
+  select * from json_to_recordset($1::json) as m (
+    n integer, tenant text, operation_id text, write_id uuid, from_states text[], fence integer, to_state text,
+    outcome text, outcome_set boolean, reason text, reason_set boolean, verified boolean, effect_seen boolean, attempts jsonb,
+    unknown_attempts integer, send_attempt integer, send_attempt_id uuid, send_window_ms float8, due_ms float8, due_set boolean,
+    absent_ms float8, absent_set boolean, release boolean, sealed_answer bytea, settle boolean, refund boolean, effect_receipt text,
+    receipt_id text, receipt_kind text, receipt_disposition text, receipt_outcome text, receipt_at timestamptz, receipt_digest bytea, receipt_body text)
+),
+moved as (
+  update operations o set
+    state = m.to_state,
+    write_id = m.write_id,
+    outcome = case when m.outcome_set then m.outcome else o.outcome end,
+    reason = case when m.reason_set then m.reason else o.reason end,
+    verified = coalesce(m.verified, o.verified),
+    effect_seen = o.effect_seen or coalesce(m.effect_seen, false),
+    attempts = coalesce(m.attempts, o.attempts),
+    unknown_attempts = coalesce(m.unknown_attempts, o.unknown_attempts),
+    attempt = coalesce(m.send_attempt, o.attempt),
+    attempt_id = coalesce(m.send_attempt_id, o.attempt_id),
+    send_by = case when m.send_attempt is not null then now() + m.send_window_ms * interval '1 ms' else o.send_by end,
+    due_at = case when m.due_set then now() + m.due_ms * interval '1 ms' when m.settle then null else o.due_at end,
+    absent_from = case when m.absent_set then now() + m.absent_ms * interval '1 ms' else o.absent_from end,
+    owner = case when m.release or m.settle then null else o.owner end,
+    sealed_answer = coalesce(m.sealed_answer, o.sealed_answer),
+    sealed_request = case when m.settle and not coalesce(m.due_set, false) then null else o.sealed_request end,
+    effect_receipt = coalesce(m.effect_receipt, o.effect_receipt),
+    settled_at = case when m.settle then now() else o.settled_at end
+  from move m
+  where o.tenant = m.tenant and o.operation_id = m.operation_id and o.fence = m.fence and o.state = any (m.from_states)
+    and o.write_id <> m.write_id
+  returning o.tenant, o.operation_id, o.session_id, o.intent_id, o.principal, o.tool, o.budget_scope, m.n
+),
+receipted as (
+  insert into receipts (
+    tenant, id, kind, operation_id, session_id, intent_id, principal, tool, disposition, outcome, recorded_at, digest, body)
+  select
+    d.tenant, m.receipt_id, m.receipt_kind, d.operation_id, d.session_id, d.intent_id, d.principal, d.tool, m.receipt_disposition,
+    m.receipt_outcome, m.receipt_at, m.receipt_digest, m.receipt_body
+  from moved d join move m on m.n = d.n
+  where m.receipt_id is not null
+),
+told as (
+  ${upsertSeen(`select s.* from json_to_recordset($2::json) as s (${seenColumns}) where s.n in (select d.n from moved d)`)}
+),
+refunded as (
+  update budgets b set used = greatest(0, b.used - c.n)
+  from (
+    select d.tenant, d.budget_scope, count(*)::integer as n
+    from moved d join move m on m.n = d.n
+    where m.refund and d.budget_scope is not null
+    group by d.tenant, d.budget_scope
+  ) c
+  where b.tenant = c.tenant and b.scope = c.budget_scope and b.kind = 'executions'
+),
+released as (
+  delete from guards g
+  using moved d, move m
+  where m.n = d.n and m.settle and g.tenant = d.tenant and g.operation_id = d.operation_id
+)
+select
+  m.n,
+  d.n is not null or exists (
+    select 1 from operations o where o.tenant = m.tenant and o.operation_id = m.operation_id and o.write_id = m.write_id) as moved
+from move m
+left join moved d on d.n = m.n
+order by m.n`;
+
+export interface TransitionResult { n: number; moved: boolean }
+
+export function transitionStatement(transitions: Transition[], sealer: Sealer): Statement {
+  const seen: SeenRow[] = [];
+  const rows = transitions.map((transition, n) => {
+    for (const entity of transition.seen ?? []) seen.push(seenRow(n, entity));
+    const receipt = transition.receipt ? receiptRow(transition.receipt) : null;
+    const { tenant, operationId } = transition;
+    return {
+      n, tenant, operation_id: operationId, write_id: transition.writeId, from_states: transition.from, fence: transition.fence, to_state: transition.to,
+      outcome: transition.outcome ?? null, outcome_set: transition.outcome !== undefined,
+      reason: transition.reason ?? null, reason_set: transition.reason !== undefined,
+      verified: transition.verified ?? null, effect_seen: transition.effectSeen ?? null, attempts: transition.attempts ?? null,
+      unknown_attempts: transition.unknownAttempts ?? null,
+      send_attempt: transition.send?.attempt ?? null, send_attempt_id: transition.send?.attemptId ?? null, send_window_ms: transition.send?.windowMs ?? null,
+      due_ms: transition.dueInMs ?? null, due_set: transition.dueInMs !== undefined,
+      absent_ms: transition.absentInMs ?? null, absent_set: transition.absentInMs !== undefined,
+      release: transition.release ?? false,
+      sealed_answer: transition.answer ? hex(sealer.seal(JSON.stringify(transition.answer), answerPlace(tenant, operationId))) : null,
+      settle: transition.settle ?? false, refund: transition.refund ?? false, effect_receipt: transition.effectReceipt ?? null,
+      receipt_id: receipt?.id ?? null, receipt_kind: receipt?.kind ?? null, receipt_disposition: receipt?.disposition ?? null,
+      receipt_outcome: receipt?.outcome ?? null, receipt_at: receipt?.recorded_at ?? null, receipt_digest: receipt?.digest ?? null,
+      receipt_body: receipt?.body ?? null,
+    };
+  });
+  return { name: 'transition', text: transitionText, values: [JSON.stringify(rows), JSON.stringify(seen)] };
+}
