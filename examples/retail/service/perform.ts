@@ -1,0 +1,54 @@
+/** Carries out one well-formed request under the fault that is due, if any. */
+import type { ServerResponse } from 'node:http';
+import { refusal, type Answer } from './answer.js';
+import type { Fault } from './faults.js';
+import { drop, send, sendBadJson, sendCut } from './reply.js';
+
+export interface Manner {
+  /** How often an admitted effect happens. */
+  effects?: number;
+  /** From now to the decision. */
+  afterMs?: number;
+}
+
+/** Decides, applies and answers; behind an idempotency key, at most once. */
+export type Execute = (manner?: Manner) => Promise<Answer>;
+
+/** @throws AbortError when `wait` or a delayed decision is ended by a reset. */
+export async function perform(
+  execute: Execute, fault: Fault | null, res: ServerResponse, wait: (ms: number) => Promise<void>,
+): Promise<void> {
+  if (fault === null) return send(res, await execute());
+  const { kind, ms, retryAfterSeconds } = fault;
+  switch (kind) {
+    case 'drop_before_commit':
+      return drop(res);
+    case '503_not_started':
+      return send(res, refusal(503, 'NOT_STARTED'));
+    case '429':
+      return send(res, { ...refusal(429, 'RATE_LIMITED'), headers: { 'retry-after': String(retryAfterSeconds) } });
+    case 'commit_then_drop':
+      await execute();
+      return drop(res);
+    case 'commit_then_500':
+      await execute();
+      return send(res, refusal(500, 'INTERNAL'));
+    case 'delay_commit':
+      return send(res, await execute({ afterMs: ms }));
+    case 'slow_reply': {
+      const answer = await execute();
+      await wait(ms);
+      return send(res, answer);
+    }
+    case 'truncate_body':
+      return sendCut(res, await execute());
+    case 'bad_json':
+      return sendBadJson(res, await execute());
+    case 'accept_202':
+      // Nobody waits for it any more; only a reset ends it early, and then there is nobody to tell.
+      execute({ afterMs: ms }).catch(() => undefined);
+      return send(res, { status: 202, body: { accepted: true } });
+    case 'double_effect':
+      return send(res, await execute({ effects: 2 }));
+  }
+}

@@ -1,0 +1,149 @@
+/**
+ * A synthetic retail service: the domain service that the example's contracts describe. Everything is in memory; the
+ * paths that begin with `/_` are for tests and demonstrations and exist in no real service.
+ */
+import { createHash, timingSafeEqual } from 'node:crypto';
+import { once } from 'node:events';
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { Malformed, refusal, type Answer } from './answer.js';
+import { readObject } from './body.js';
+import { isWrite } from './faults.js';
+import { perform, type Manner } from './perform.js';
+import { drop, send } from './reply.js';
+import { findRoute, nameOf, type Prepared, type Route } from './routes.js';
+import { World } from './world.js';
+
+export interface RetailServiceOptions {
+  /** 0 takes any free port. */
+  port: number;
+  host?: string;
+  /** When set, every path but `/_*` asks for it as a bearer token. */
+  token?: string | null;
+}
+
+export interface RetailService {
+  url: string;
+  /** Ends delayed work and open connections. */
+  close(): Promise<void>;
+}
+
+/** @throws the listening error (`EADDRINUSE`, `EACCES`, …) when the address cannot be had. */
+export async function startRetailService({ port, host = '127.0.0.1', token = null }: RetailServiceOptions): Promise<RetailService> {
+  let world = new World();
+  const reset = (): void => {
+    world.end();
+    world = new World();
+  };
+  const server = createServer((req, res) => {
+    const answering = isBackstage(req) ? serveBackstage(req, res, world, reset) : serveApi(req, res, world, token);
+    answering.catch((error: unknown) => fail(res, error));
+  });
+  // Longer than any client pool's idle time, so that it is never this side which closes a connection under a request.
+  server.keepAliveTimeout = 120_000;
+  server.headersTimeout = 125_000;
+  server.listen(port, host);
+  await once(server, 'listening');
+  const { address, port: bound, family } = server.address() as AddressInfo;
+  return {
+    url: `http://${family === 'IPv6' ? `[${address}]` : address}:${bound}`,
+    async close() {
+      world.end();
+      const closed = new Promise<void>((resolve) => server.close(() => resolve()));
+      server.closeAllConnections();
+      await closed;
+    },
+  };
+}
+
+function isBackstage(req: IncomingMessage): boolean {
+  return req.url?.startsWith('/_') ?? false;
+}
+
+async function serveBackstage(req: IncomingMessage, res: ServerResponse, world: World, reset: () => void): Promise<void> {
+  switch (`${req.method} ${pathOf(req)}`) {
+    case 'GET /_books':
+      return send(res, { status: 200, body: world.books.open() });
+    case 'POST /_faults':
+      world.faults.arm(await readObject(req));
+      return send(res, { status: 200, body: { armed: true } });
+    case 'POST /_reset':
+      reset();
+      return send(res, { status: 200, body: { reset: true } });
+    default:
+      return send(res, refusal(404, 'NO_SUCH_PATH'));
+  }
+}
+
+async function serveApi(req: IncomingMessage, res: ServerResponse, world: World, token: string | null): Promise<void> {
+  const found = findRoute(req.method ?? '', pathOf(req));
+  const known = found !== null && 'route' in found;
+  world.books.arrived(known ? nameOf(found.route) : 'unknown');
+  if (token !== null && !bears(req, token)) {
+    return send(res, { ...refusal(401, 'UNAUTHENTICATED'), headers: { 'www-authenticate': 'Bearer' } });
+  }
+  if (found === null) return send(res, refusal(404, 'NO_SUCH_PATH'));
+  if (!known) return send(res, { ...refusal(405, 'METHOD_NOT_ALLOWED'), headers: { allow: found.allow } });
+
+  const { route } = found;
+  const param = decoded(found.rawParam);
+  const key = isWrite(route.tool) ? requestKey(req) : '';
+  const body = route.method === 'POST' ? await readObject(req) : {};
+  const prepared = route.prepare({ param, query: queryOf(req), headers: req.headers, body, key }, world.shop);
+  const execute = (manner: Manner = {}): Promise<Answer> => {
+    const decide = () => settle(prepared, manner, world);
+    return key === '' ? decide() : world.keys.once(key, fingerprint(route, param, prepared), decide);
+  };
+  await perform(execute, world.faults.take(route.tool), res, (ms) => world.wait(ms));
+}
+
+async function settle(prepared: Prepared, { effects = 1, afterMs = 0 }: Manner, world: World): Promise<Answer> {
+  if (afterMs > 0) await world.wait(afterMs);
+  const decision = prepared.decide();
+  if (typeof decision !== 'function') return decision;
+  const answer = decision();
+  for (let again = 1; again < effects; again += 1) decision();
+  return answer;
+}
+
+/** Headers are left out: a re-send whose `If-Match` has gone stale since is still the same request. */
+function fingerprint(route: Route, param: string, { meaning = null }: Prepared): string {
+  return JSON.stringify([route.template, param, meaning]);
+}
+
+function requestKey(req: IncomingMessage): string {
+  const key = req.headers['idempotency-key'];
+  if (typeof key === 'string' && key !== '') return key;
+  throw new Malformed('a write needs the header `Idempotency-Key`', 400, 'KEY_REQUIRED');
+}
+
+function bears(req: IncomingMessage, token: string): boolean {
+  const digest = (text: string) => createHash('sha256').update(text).digest();
+  return timingSafeEqual(digest(req.headers.authorization ?? ''), digest(`Bearer ${token}`));
+}
+
+function pathOf(req: IncomingMessage): string {
+  return (req.url ?? '/').split('?', 1)[0] ?? '/';
+}
+
+function queryOf(req: IncomingMessage): URLSearchParams {
+  const url = req.url ?? '';
+  const mark = url.indexOf('?');
+  return new URLSearchParams(mark < 0 ? '' : url.slice(mark + 1));
+}
+
+function decoded(rawParam: string): string {
+  try {
+    return decodeURIComponent(rawParam);
+  } catch {
+    throw new Malformed('the path has a broken percent-encoding');
+  }
+}
+
+/** Malformed requests are answered. What else comes here is a client that left, a reset, or a defect of ours. */
+function fail(res: ServerResponse, error: unknown): void {
+  if (error instanceof Malformed) return send(res, error.answer);
+  const expected = res.req.socket.destroyed || (error instanceof Error && error.name === 'AbortError');
+  if (!expected) console.error('retail service:', error);
+  drop(res);
+}
