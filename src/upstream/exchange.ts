@@ -40,5 +40,6 @@ export interface SendOptions {
 export interface Upstream {
   /** Never rejects: whatever happens is an Exchange. */
   send(request: RenderedRequest, options: SendOptions): Promise<Exchange>;
+  /** Takes nothing new and waits for what is in flight, at most its deadlines; may be called again. */
   close(): Promise<void>;
 }

@@ -1,0 +1,103 @@
+/**
+ * Sends a rendered request to its domain service once: no redirect is followed, nothing is sent a second time, and the
+ * credential is read at this moment and kept nowhere.
+ */
+import { Pool } from 'undici';
+import type { RenderedRequest, UpstreamPlan } from '../contract/plan.js';
+import type { Exchange, FailureReason, SendOptions, Upstream } from './exchange.js';
+import { InFlight } from './in-flight.js';
+import { attemptHeader, watchAttempt } from './sent-marks.js';
+
+export interface UpstreamOptions {
+  /** Of one response body, decoded from its transfer coding. */
+  maxResponseBytes: number;
+  /** Of one response head. */
+  maxHeaderBytes: number;
+  /** Default `callgate`. */
+  userAgent?: string;
+}
+
+export function createUpstream(options: UpstreamOptions): Upstream {
+  const pools = new Map<string, Pool>();
+  let closing: Promise<unknown> | null = null;
+
+  const poolOf = (upstream: UpstreamPlan): Pool | null => {
+    const key = JSON.stringify([upstream.service, upstream.origin, upstream.concurrency, upstream.connectTimeoutMs]);
+    const pool = pools.get(key) ?? openPool(upstream, options.maxHeaderBytes);
+    if (pool) pools.set(key, pool);
+    return pool;
+  };
+
+  const send = (request: RenderedRequest, { upstream, attempt, deadlineMs, sendBefore = Infinity }: SendOptions): Promise<Exchange> => {
+    if (deadlineMs <= 0) return unsent('deadline');
+    if (closing || performance.now() >= sendBefore) return unsent('fence_passed');
+    const path = pathWithin(upstream.origin, request.url);
+    if (path === null) return unsent('protocol');
+    const credential = credentialOf(upstream);
+    if (credential === null) return unsent('no_credential');
+
+    const pool = poolOf(upstream);
+    if (pool === null) return unsent('protocol');
+
+    const headers = headersOf(request, attempt, credential, options.userAgent ?? 'callgate');
+    const inFlight = new InFlight({ mark: watchAttempt(attempt), deadlineMs, sendBefore, maxResponseBytes: options.maxResponseBytes });
+    pool.dispatch({ method: request.method as 'POST', path, headers, body: request.body }, inFlight);
+    return inFlight.exchange;
+  };
+
+  return {
+    send,
+    async close() {
+      closing ??= Promise.all([...pools.values()].map((pool) => pool.close()));
+      await closing;
+    },
+  };
+}
+
+/** undici's own head and body timeouts are off: one deadline of ours covers the exchange. Null for an origin that is no HTTP origin. */
+function openPool(upstream: UpstreamPlan, maxHeaderBytes: number): Pool | null {
+  try {
+    return new Pool(upstream.origin, {
+      connections: upstream.concurrency,
+      pipelining: 1,
+      connectTimeout: upstream.connectTimeoutMs,
+      headersTimeout: 0,
+      bodyTimeout: 0,
+      maxHeaderSize: maxHeaderBytes,
+      allowH2: false,
+    });
+  } catch {
+    return null;
+  }
+}
+
+const unsent = (reason: FailureReason): Promise<Exchange> => Promise.resolve({ kind: 'failure', sent: false, reason, ms: 0 });
+
+/**
+ * The rest of the URL, cut and not parsed: a URL parser would resolve `%2e%2e` and send other bytes than were rendered.
+ * Null when the URL leaves the origin, to which alone the credential belongs.
+ */
+function pathWithin(origin: string, url: string): string | null {
+  const rest = url.startsWith(origin) ? url.slice(origin.length) : null;
+  if (rest === null || rest.startsWith('/')) return rest;
+  return rest === '' || rest.startsWith('?') ? `/${rest}` : null;
+}
+
+function credentialOf({ auth }: UpstreamPlan): Record<string, string> | null {
+  if (!auth) return {};
+  try {
+    return { [auth.header.toLowerCase()]: auth.read() };
+  } catch {
+    return null;
+  }
+}
+
+/** The contract's headers override our defaults; the credential and the attempt override the contract's. */
+const headersOf = (request: RenderedRequest, attempt: string, credential: Record<string, string>, userAgent: string) => ({
+  accept: 'application/json',
+  'user-agent': userAgent,
+  ...(request.body === null ? {} : { 'content-type': 'application/json' }),
+  ...request.headers,
+  ...credential,
+  [attemptHeader]: attempt,
+});
