@@ -33,5 +33,6 @@ export function sendText(reply: FastifyReply, mediaType: string, text: string): 
     .header('content-type', mediaType)
     .header('cache-control', 'no-store')
     .header('x-content-type-options', 'nosniff')
-    .send(text);
+    // As bytes: to a string Fastify adds a charset, which no JSON type has.
+    .send(Buffer.from(text));
 }

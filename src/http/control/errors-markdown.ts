@@ -8,7 +8,7 @@ export function renderErrorsMarkdown(): string {
   const summary = entries.map(([code, { status, disposition, next, title }]) =>
     `| [\`${code}\`](#${code.toLowerCase()}) | ${status} | \`${disposition}\` | \`${next}\` | ${title} |`);
   const words = Object.entries(nextActionMeanings).map(([word, meaning]) => `| \`${word}\` | ${meaning} |`);
-  return `<!-- Generated from src/errors.ts: npx vitest run test/http/errors-markdown.test.ts -u -->
+  return `<!-- Generated from src/errors.ts: npx vitest run test/http/docs.test.ts -u -->
 # Problems
 
 A refusal is the answer object as an RFC 9457 problem document (\`application/problem+json\`). Its \`code\` is stable, its

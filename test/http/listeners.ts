@@ -1,0 +1,101 @@
+/** Both listeners on real sockets with a scripted door behind them. */
+import type { AddressInfo } from 'node:net';
+import { afterEach } from 'vitest';
+import { buildAgentServer } from '../../src/http/agent/server.js';
+import { readOpenapi } from '../../src/http/control/openapi.js';
+import { buildControlServer } from '../../src/http/control/server.js';
+import { drain } from '../../src/http/drain.js';
+import type { AgentDoor, Authenticator, Health, Records, RequestMetrics } from '../../src/http/ports.js';
+import { type App, defaultLimits, type HttpLimits } from '../../src/http/server.js';
+import type { Answer, Principal, Role } from '../../src/model.js';
+
+export const openapi = readOpenapi(new URL('../../openapi.yaml', import.meta.url));
+
+export const executed: Answer = {
+  disposition: 'executed', next_action: 'continue', call_id: 'c-1', operation_id: 'op_1', tool: 'issue_credit',
+  contract: { version: '3.1.0', digest: 'sha256:00' }, outcome: 'committed', verified: true, evidence_of_change: true,
+  result: { receipt_id: 'CR-1', amount: 2500 }, states: { 'order:O-417': 'DELIVERED' }, legal_actions: ['issue_credit'],
+  receipts: { decision: 'rcp_1', effect: 'rcp_2' }, repaired: [], retry_after_ms: null, trace: [{ stage: 'parse', verdict: 'pass', ms: 0.1 }],
+};
+
+function principal(roles: readonly Role[], tenant = 'acme'): Principal {
+  return { tenant, id: roles.join('+') || 'nobody', roles, subject: null, purposes: [], tools: '*', grants: { assertSubject: false, ownKeys: true } };
+}
+
+const keys: Record<string, Principal> = {
+  cg_agent: principal(['agent']),
+  cg_application: principal(['application']),
+  cg_reviewer: principal(['reviewer']),
+  cg_auditor: principal(['auditor']),
+  cg_admin: principal(['admin']),
+  cg_both: principal(['agent', 'admin']),
+  cg_none: principal([]),
+};
+
+export const as = (name: string) => ({ authorization: `Bearer cg_${name}` });
+
+const answersExecuted = async (): Promise<Answer> => executed;
+
+export interface Script {
+  door?: Partial<AgentDoor>;
+  records?: Partial<Records>;
+  health?: Health;
+  authenticator?: Authenticator;
+  limits?: Partial<HttpLimits>;
+}
+
+export interface Listeners {
+  agent: string;
+  control: string;
+  agentPort: number;
+  logged: { fields: object; message: string }[];
+  samples: Parameters<RequestMetrics['observeRequest']>[0][];
+  agentApp: App;
+  controlApp: App;
+}
+
+const open: App[] = [];
+afterEach(async () => {
+  await Promise.all(open.splice(0).map((app) => drain(app, 300)));
+});
+
+export function build(script: Script = {}): Omit<Listeners, 'agent' | 'control' | 'agentPort'> {
+  const logged: Listeners['logged'] = [];
+  const samples: Listeners['samples'] = [];
+  const log = (fields: object, message: string): void => void logged.push({ fields, message });
+  const shared = {
+    limits: { ...defaultLimits, ...script.limits },
+    log: { warn: log, error: log },
+    metrics: { observeRequest: (sample: Listeners['samples'][number]) => void samples.push(sample) },
+    authenticator: script.authenticator ?? { authenticate: async (credential: string) => keys[credential] ?? null },
+  };
+  const agentApp = buildAgentServer({
+    ...shared,
+    door: { propose: answersExecuted, operation: answersExecuted, cancel: answersExecuted, tools: () => [], ...script.door },
+  });
+  const controlApp = buildControlServer({
+    ...shared,
+    openapi,
+    records: {
+      receipts: async () => ({ items: [], next_cursor: null }), receipt: async () => null,
+      operations: async () => ({ items: [], next_cursor: null }), operation: async () => null, ...script.records,
+    },
+    health: script.health ?? { readiness: async () => ({ ready: true, checks: { postgres: { state: 'up' }, redis: { state: 'off' } } }) },
+    metricsPage: { contentType: 'text/plain; version=0.0.4', metrics: async () => 'callgate_up 1\n' },
+  });
+  open.push(agentApp, controlApp);
+  return { logged, samples, agentApp, controlApp };
+}
+
+export async function listen(script: Script = {}): Promise<Listeners> {
+  const built = build(script);
+  const agentPort = await portOf(built.agentApp);
+  return { ...built, agentPort, agent: `http://127.0.0.1:${agentPort}`, control: `http://127.0.0.1:${await portOf(built.controlApp)}` };
+}
+
+async function portOf(app: App): Promise<number> {
+  await app.listen({ host: '127.0.0.1', port: 0 });
+  return (app.server.address() as AddressInfo).port;
+}
+
+export const json = { 'content-type': 'application/json' };

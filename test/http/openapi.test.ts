@@ -1,0 +1,154 @@
+import { createConfig, lintFromString } from '@redocly/openapi-core';
+import type { ValidateFunction } from 'ajv';
+import { Ajv2020 } from 'ajv/dist/2020.js';
+import addFormats from 'ajv-formats';
+import { readFileSync } from 'node:fs';
+import { fileURLToPath } from 'node:url';
+import { describe, expect, it } from 'vitest';
+import { type ProblemCode, problems, refuse } from '../../src/errors.js';
+import { problemAnswer } from '../../src/http/problem.js';
+import type { App } from '../../src/http/server.js';
+import { dispositions, nextActions, operationStates } from '../../src/model.js';
+import { as, build, executed, json, listen, openapi } from './listeners.js';
+
+type Operation = { tags: string[]; responses: Record<string, { $ref?: string; content?: Record<string, { schema: object }> }> };
+const document = openapi as unknown as {
+  paths: Record<string, Record<string, Operation>>;
+  components: { schemas: Record<string, { enum?: string[] }>; responses: Record<string, Operation['responses'][string]>; examples: Record<string, { value: object }> };
+};
+
+const ajv = new Ajv2020({ strict: false, allErrors: true });
+addFormats.default(ajv);
+ajv.addSchema({ $id: 'openapi', components: openapi['components'] });
+
+function validator(schema: object): ValidateFunction {
+  return ajv.compile(JSON.parse(JSON.stringify(schema).replaceAll('"#/components', '"openapi#/components')));
+}
+
+function operations(): [method: string, path: string, operation: Operation][] {
+  return Object.entries(document.paths).flatMap(([path, item]) =>
+    Object.entries(item).filter(([method]) => ['get', 'post', 'put', 'patch', 'delete'].includes(method)).map(([method, operation]) => [method, path, operation] as [string, string, Operation]));
+}
+
+/** Of Fastify's printed tree: a node is four columns deeper than its parent; HEAD comes with every GET. */
+function registered(app: App): string[] {
+  const stack: string[] = [];
+  return app.printRoutes({ commonPrefix: false }).split('\n').flatMap((line) => {
+    const node = /^([\s│]*)[├└]── (\S*)(?: \((.*)\))?/.exec(line);
+    if (!node) return [];
+    const depth = (node[1] ?? '').length / 4;
+    stack[depth] = (depth > 0 ? stack[depth - 1] : '') + (node[2] ?? '');
+    return (node[3]?.split(', ') ?? []).filter((method) => method !== 'HEAD').map((method) => `${method.toLowerCase()} ${stack[depth]?.replace(/:(\w+)/g, '{$1}')}`);
+  });
+}
+
+describe('openapi.yaml and the service say the same', () => {
+  it.each(['agent', 'control'] as const)('every route of the %s listener is described under its tag, and nothing else is', async (plane) => {
+    const built = build();
+    const app = plane === 'agent' ? built.agentApp : built.controlApp;
+    await app.ready();
+    const described = operations().filter(([, , { tags }]) => tags.includes(plane)).map(([method, path]) => `${method} ${path}`);
+    const routes = registered(app);
+    expect(routes.length).toBeGreaterThan(3);
+    expect([...new Set(routes)].sort()).toEqual(described.sort());
+  });
+
+  it.each([['Disposition', dispositions], ['NextAction', nextActions], ['OperationState', operationStates]] as const)('%s lists the words of the model', (name, words) => {
+    expect(document.components.schemas[name]?.enum).toEqual([...words]);
+  });
+
+  it('its examples satisfy its own schemas', () => {
+    const isAnswer = validator({ $ref: '#/components/schemas/Answer' });
+    const isProblem = validator({ $ref: '#/components/schemas/Problem' });
+    expect(isAnswer(document.components.examples['Executed']?.value), ajv.errorsText(isAnswer.errors)).toBe(true);
+    expect(isAnswer(document.components.examples['Unknown']?.value), ajv.errorsText(isAnswer.errors)).toBe(true);
+    expect(isProblem(document.components.examples['TransitionError']?.value), ajv.errorsText(isProblem.errors)).toBe(true);
+  });
+
+  it('passes the recommended rules of the linter without a warning', async () => {
+    const file = fileURLToPath(new URL('../../openapi.yaml', import.meta.url));
+    const config = await createConfig({ extends: ['recommended'] });
+    const found = await lintFromString({ source: readFileSync(file, 'utf8'), absoluteRef: file, config });
+    expect(found.map(({ ruleId, message, location }) => `${ruleId}: ${message} ${location[0]?.pointer}`)).toEqual([]);
+  });
+});
+
+/** The response as the document describes it: status and media type must be there, and the body must satisfy the schema. */
+async function held(method: string, path: string, response: Response): Promise<unknown> {
+  const operation = document.paths[path]?.[method];
+  const described = operation?.responses[String(response.status)];
+  const resolved = described?.$ref ? document.components.responses[described.$ref.split('/').at(-1) ?? ''] : described;
+  const mediaType = response.headers.get('content-type')?.split(';')[0] ?? '';
+  const schema = resolved?.content?.[mediaType]?.schema;
+  expect(schema, `${method} ${path} ${response.status} ${mediaType} is not described`).toBeDefined();
+  const text = await response.text();
+  const body: unknown = mediaType.endsWith('json') ? JSON.parse(text) : text;
+  const validate = validator(schema ?? {});
+  expect(validate(body), `${method} ${path} ${response.status}: ${ajv.errorsText(validate.errors)}`).toBe(true);
+  return body;
+}
+
+function membersOf(...names: string[]): Set<string> {
+  type Schema = { properties?: object; allOf?: Schema[] };
+  const schemas = document.components.schemas as Record<string, Schema>;
+  return new Set(names.flatMap((name) => [schemas[name], ...(schemas[name]?.allOf ?? [])].flatMap((schema) => Object.keys(schema?.properties ?? {}))));
+}
+
+describe('real answers over real sockets satisfy the schemas', () => {
+  const post = (url: string, headers: Record<string, string>, body = '{}') => fetch(url, { method: 'POST', headers: { ...headers, ...json }, body });
+
+  it('answers of every disposition that is no refusal, with no member that is not described', async () => {
+    for (const disposition of ['executed', 'replayed', 'pending', 'unknown', 'approval_required', 'review'] as const) {
+      const answer = { ...executed, disposition, duplicate_of: 'c-0', verify_with: { tool: 'get_credit_receipt', arguments: {} }, review_id: 'rev_1' };
+      const { agent } = await listen({ door: { propose: async () => answer } });
+      const body = await held('post', '/v1/calls', await post(`${agent}/v1/calls`, as('agent')));
+      expect(Object.keys(body as object).filter((member) => !membersOf('Answer').has(member))).toEqual([]);
+    }
+  });
+
+  it.each(Object.keys(problems) as ProblemCode[])('the refusal %s, if a call can meet it', async (code) => {
+    const refusal = refuse(code, 'x', { nearestTools: ['a'], errors: [{ pointer: '/a', code: 'A', message: 'm', expected: 1, nearest: 'b' }] });
+    const { agent } = await listen({ door: { propose: async () => problemAnswer(refusal, 'inc_1') } });
+    const body = await held('post', '/v1/calls', await post(`${agent}/v1/calls`, as('agent')));
+    expect(Object.keys(body as object).filter((member) => !membersOf('Answer', 'Problem').has(member))).toEqual([]);
+  });
+
+  it('what http itself answers on the agent listener', async () => {
+    const tool = { name: 't', version: '1.0.0', digest: 'sha256:00', description: 'd', input_schema: {}, effect: 'none' };
+    const { agent } = await listen({ door: { tools: () => [tool] } });
+    await held('post', '/v1/calls', await post(`${agent}/v1/calls`, {}));
+    await held('post', '/v1/calls', await post(`${agent}/v1/calls`, as('admin')));
+    await held('post', '/v1/calls', await post(`${agent}/v1/calls`, { ...as('agent'), 'content-encoding': 'br' }));
+    await held('post', '/v1/calls', await post(`${agent}/v1/calls`, as('agent'), ' '.repeat(300_000)));
+    await held('get', '/v1/operations/{id}', await fetch(`${agent}/v1/operations/op_1`, { headers: as('agent') }));
+    await held('get', '/v1/operations/{id}', await fetch(`${agent}/v1/operations/!`, { headers: as('agent') }));
+    await held('post', '/v1/operations/{id}/cancel', await post(`${agent}/v1/operations/op_1/cancel`, as('agent')));
+    await held('get', '/v1/tools', await fetch(`${agent}/v1/tools`, { headers: as('agent') }));
+    for (const dialect of ['openai-chat', 'openai-responses', 'anthropic', 'gemini', 'mcp', 'other']) {
+      await held('get', '/v1/tools', await fetch(`${agent}/v1/tools?dialect=${dialect}`, { headers: as('agent') }));
+    }
+  });
+
+  it('the control listener, records found and not, good queries and bad, ready and not', async () => {
+    const receipt = { id: 'rcp_1', kind: 'effect', operation_id: 'op_1', session_id: 's', tool: 't', disposition: 'executed', outcome: 'committed', recorded_at: '2026-01-01T00:00:00.000Z' };
+    const operation = { operation_id: 'op_1', tool: 't', state: 'committed', outcome: 'committed', session_id: 's', created_at: '2026-01-01T00:00:00.000Z' };
+    const { control } = await listen({
+      records: {
+        receipts: async () => ({ items: [receipt], next_cursor: 'next' }), operations: async () => ({ items: [operation], next_cursor: null }),
+        receipt: async (_tenant, id) => (id === 'rcp_1' ? receipt : null),
+        operation: async (_tenant, id) => (id === 'op_1' ? { ...operation, attempts: [], receipts: [receipt] } : null),
+      },
+    });
+    const visit = async (path: string, url: string, headers: Record<string, string> = as('auditor')) => held('get', path, await fetch(control + url, { headers }));
+    for (const url of ['/v1/receipts', '/v1/receipts?limit=0', '/v1/receipts?x=1']) await visit('/v1/receipts', url);
+    for (const url of ['/v1/operations', '/v1/operations?state=odd']) await visit('/v1/operations', url);
+    for (const id of ['rcp_1', 'rcp_2']) await visit('/v1/receipts/{id}', `/v1/receipts/${id}`);
+    for (const id of ['op_1', 'op_2']) await visit('/v1/operations/{id}', `/v1/operations/${id}`);
+    for (const headers of [{}, as('agent')]) await visit('/v1/receipts', '/v1/receipts', headers);
+    for (const path of ['/healthz', '/readyz', '/metrics', '/docs']) await visit(path, path, {});
+    for (const code of ['IN_PROGRESS', 'NONE']) await visit('/docs/problems/{code}', `/docs/problems/${code}`, {});
+    expect(await visit('/openapi.json', '/openapi.json', {})).toEqual(openapi);
+    const unready = await listen({ health: { readiness: async () => ({ ready: false, checks: { postgres: { state: 'down' } } }) } });
+    await held('get', '/readyz', await fetch(`${unready.control}/readyz`));
+  });
+});
