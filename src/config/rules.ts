@@ -1,0 +1,47 @@
+/** What no single setting can say: relations between settings, and what production insists on. */
+import type { ConfigProblem } from './problem.js';
+import type { Config } from './settings.js';
+import { minimumSecretBytes, secretWeakness } from './secrets.js';
+
+/** @returns where the value of a setting came from, or how to set it when nobody did */
+export type SourceOf = (path: string) => string;
+
+export function relationProblems(config: Config, sourceOf: SourceOf): ConfigProblem[] {
+  const { execution, limits, reconcile } = config;
+  const atMost: [string, number, string, number][] = [
+    ['execution.patience', execution.patienceMs, 'execution.patience_max', execution.patienceMaxMs],
+    ['execution.connect_timeout', execution.connectTimeoutMs, 'execution.upstream_deadline', execution.upstreamDeadlineMs],
+    // a replica must not send under a lease that another one may have taken over
+    ['execution.send_window', execution.sendWindowMs, 'execution.lease', execution.leaseMs],
+    ['limits.arguments', limits.argumentsBytes, 'limits.body', limits.bodyBytes],
+    ['reconcile.backoff_first', reconcile.backoffFirstMs, 'reconcile.backoff_max', reconcile.backoffMaxMs],
+  ];
+  const problems = atMost.filter(([, less, , more]) => less > more).map(([name, , bound]): ConfigProblem => ({
+    source: sourceOf(name), value: null, message: `\`${name}\` is greater than \`${bound}\` (from ${sourceOf(bound)})`, mend: 'lower the one or raise the other',
+  }));
+  if (config.agent.port !== 0 && config.agent.port === config.control.port) {
+    problems.push({
+      source: sourceOf('control.port'), value: String(config.control.port), message: `\`control.port\` is the same as \`agent.port\` (from ${sourceOf('agent.port')})`,
+      mend: 'give the two listeners different ports: agents must not reach the control plane',
+    });
+  }
+  return problems;
+}
+
+export function productionProblems(config: Config, sourceOf: SourceOf): ConfigProblem[] {
+  const problems: ConfigProblem[] = [];
+  if (config.database.url === null) {
+    problems.push({ source: sourceOf('database.url'), value: null, message: 'production needs a database', mend: 'set DATABASE_URL=postgres://user:password@host:5432/database' });
+  }
+  const { keyPepper, sealKey } = config.secrets;
+  for (const [path, secret] of [['secrets.key_pepper', keyPepper], ['secrets.seal_key', sealKey]] as const) {
+    const weakness = secret === null ? 'is missing' : secretWeakness(secret);
+    if (weakness !== null) problems.push(badSecret(path, `${weakness}; production needs at least ${minimumSecretBytes} random bytes`, sourceOf));
+  }
+  if (keyPepper !== null && keyPepper === sealKey) problems.push(badSecret('secrets.seal_key', 'is the same as `secrets.key_pepper`', sourceOf));
+  return problems;
+}
+
+function badSecret(path: string, message: string, sourceOf: SourceOf): ConfigProblem {
+  return { source: sourceOf(path), value: null, message: `the secret \`${path}\` ${message}`, mend: 'make one with `openssl rand -base64 48`' };
+}

@@ -1,0 +1,132 @@
+/**
+ * Every setting of Callgate, once: the file, the environment, the JSON Schema for editors, docs/configuration.md and the
+ * `Config` type follow from this object. Two levels and no more, so that `limits.body` in the file is
+ * `CALLGATE_LIMITS_BODY` in the environment and `config.limits.bodyBytes` in the code.
+ * Source of the defaults: semantics.md section 10.
+ */
+import { type Static, type TProperties, Type } from '@sinclair/typebox';
+import { choice, type Duration, duration, flag, fraction, integer, optional, path, type Size, size, text } from './kinds.js';
+
+const section = <T extends TProperties>(description: string, settings: T) =>
+  Type.Object(settings, { description, additionalProperties: false });
+
+const anyPort: [number, number] = [0, 65_535];
+const secret = (description: string) => optional(description, {}, { expected: 'text', secret: true });
+const secretFile = (name: string) =>
+  optional(`A file that holds \`${name}\`, for secrets that are mounted. Its last line break is not part of it.`, {}, { kind: 'path', expected: 'a path' });
+
+export const configSchema = Type.Object({
+  mode: choice(['development', 'production'], 'development',
+    'In `production` Callgate refuses to start without a database, and with secrets that are missing, short or guessable. `NODE_ENV=production` means the same where this is not set.'),
+  agent: section('The listener for agents.', {
+    host: text('127.0.0.1', 'The address to listen on.'),
+    port: integer(8080, 'The port; 0 takes a free one.', anyPort),
+  }),
+  control: section('The listener for people, applications and operations. Agents’ credentials never work here.', {
+    host: text('127.0.0.1', 'The address to listen on.'),
+    port: integer(9090, 'The port; 0 takes a free one.', anyPort),
+  }),
+  database: section('Postgres, the record of truth.', {
+    url: optional('The connection string. Without one, development starts an embedded Postgres.', { pattern: '^postgres(ql)?://\\S+$' },
+      { expected: 'a URL such as postgres://user:password@host:5432/database', secret: true }),
+    pool_size: integer(10, 'Connections that one replica opens at most.', [2, 200]),
+    prepared_statements: flag(true, 'Named prepared statements; turn them off behind a pooler in transaction mode that does not track them.'),
+  }),
+  redis: section('Redis, which makes replicas wait for one another cheaply. Losing it changes speed, never results.', {
+    url: optional('The connection string. Without one, locks are kept in the process.', { pattern: '^rediss?://\\S+$' },
+      { expected: 'a URL such as redis://host:6379', secret: true }),
+  }),
+  contracts: section('The contracts to serve.', {
+    folder: path('contracts', 'The folder of contracts and policies.'),
+  }),
+  secrets: section('Keys of the gateway itself. Development makes its own; each replica of one installation has the same.', {
+    key_pepper: secret('Keys the HMAC under which API keys are stored. Changing it invalidates every key.'),
+    key_pepper_file: secretFile('key_pepper'),
+    seal_key: secret('Seals stored requests and answers. Changing it makes open operations unreadable.'),
+    seal_key_file: secretFile('seal_key'),
+  }),
+  identity: section('Credentials.', {
+    key_cache: duration('1s', 'How long a key is taken as valid without asking the database; a revocation takes effect within it.', ['0ms', '60s']),
+  }),
+  limits: section('The size of what a caller may send and receive.', {
+    body: size('256KiB', 'A request body.', ['1KiB', '64MiB']),
+    arguments: size('64KiB', 'The arguments of one call.', ['1KiB', '64MiB']),
+    depth: integer(32, 'Nesting of a body.', [4, 100]),
+    calls_per_batch: integer(20, 'Calls in one batch.', [1, 20]),
+    result: size('64KiB', 'A result that is given inline.', ['1KiB', '64MiB']),
+  }),
+  execution: section('How calls are executed.', {
+    lease: duration('15s', 'How long a replica owns an operation without renewing; then another one reconciles it.', ['1s', '10m']),
+    patience: duration('10s', 'How long a caller is kept waiting for an outcome who did not say `Prefer: wait`.', ['0ms', '5m']),
+    patience_max: duration('45s', 'The longest wait that a caller can ask for.', ['0ms', '5m']),
+    send_window: duration('5s', 'Between the durable intent and its first byte; afterwards it is not sent any more.', ['100ms', '1m']),
+    upstream_deadline: duration('10s', 'One exchange with a domain service, where its contract says nothing.', ['100ms', '10m']),
+    connect_timeout: duration('2s', 'Connecting to a domain service, where its contract says nothing.', ['10ms', '1m']),
+    attempts: integer(3, 'Attempts of one operation, where its contract says nothing.', [1, 10]),
+    elapsed: duration('30s', 'Time over all attempts of one operation, where its contract says nothing.', ['100ms', '1h']),
+    retry_ratio: fraction(0.1, 'Retries of one domain service, as a share of its calls.'),
+  }),
+  upstream: section('Answers of domain services.', {
+    max_response: size('1MiB', 'The largest answer that is read.', ['1KiB', '64MiB']),
+  }),
+  budgets: section('What may be started, counted over all replicas and restarts.', {
+    executions_per_session: integer(50, 'Executions in one session that an application did not bound otherwise.', [1, 1_000_000]),
+    executions_per_principal_per_day: integer(10_000, 'Executions of one principal in a day, in sessions that no application created.', [1, 100_000_000]),
+    proposals: integer(3, 'Refused proposals of one tool for one intent.', [1, 1_000]),
+    turns: integer(32, 'Turns of one session.', [1, 100_000]),
+  }),
+  reconcile: section('Finding out what really happened.', {
+    deadline: duration('1h', 'When an outcome that no evidence settles goes to a person.', ['1s', '30d']),
+    sweep_interval: duration('500ms', 'How often a replica looks for operations whose owner is gone.', ['50ms', '1m']),
+    backoff_first: duration('1s', 'Between the first two read-backs of an operation; doubles from there.', ['50ms', '1m']),
+    backoff_max: duration('1m', 'The longest pause between two read-backs.', ['50ms', '1h']),
+  }),
+  approvals: section('People.', {
+    expires: duration('15m', 'How long an approval is open, where its contract says nothing.', ['1s', '30d']),
+    review_deadline: duration('24h', 'When an open review is escalated. It stays open.', ['1m', '90d']),
+  }),
+  retention: section('How long content is kept. Identity, outcome and digests of an operation stay for ever.', {
+    payloads: duration('30d', 'Payloads of receipts and stored answers of finished operations.', ['1h', '3650d']),
+  }),
+  drain: section('Shutting down.', {
+    timeout: duration('25s', 'For calls in flight; keep it under the grace period of what stops the process.', ['0ms', '10m']),
+  }),
+  log: section('Logs, one JSON object a line on standard output; secrets are redacted.', {
+    level: choice(['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent'], 'info', 'The least severe level that is written.'),
+  }),
+  tracing: section('OpenTelemetry. Further `OTEL_*` variables are read by its SDK and are not settings of Callgate.', {
+    service_name: text('callgate', 'The name of this service in traces.'),
+    endpoint: optional('Where traces go by OTLP over HTTP. Without one, none are made.', { pattern: '^https?://\\S+$' },
+      { expected: 'a URL such as http://collector:4318', secret: true }),
+  }),
+  data: section('Files of the development set-up.', {
+    dir: path('.callgate', 'The folder of the embedded Postgres, the development keys and `dev.json`.'),
+  }),
+  example: section('The example retail service, in development only.', {
+    port: integer(8090, 'Its port on 127.0.0.1; 0 takes a free one.', anyPort),
+  }),
+}, { additionalProperties: false });
+
+/** Names that other programs have made common, each for one setting; the systematic name wins over it. */
+export const commonNames: Readonly<Record<string, string>> = {
+  DATABASE_URL: 'database.url',
+  REDIS_URL: 'redis.url',
+  PORT: 'agent.port',
+  LOG_LEVEL: 'log.level',
+  OTEL_SERVICE_NAME: 'tracing.service_name',
+  OTEL_EXPORTER_OTLP_ENDPOINT: 'tracing.endpoint',
+};
+
+type Camel<S extends string> = S extends `${infer Head}_${infer Tail}` ? `${Head}${Capitalize<Camel<Tail>>}` : S;
+type Name<K extends string, V> = V extends Duration ? `${Camel<K>}Ms` : V extends Size ? `${Camel<K>}Bytes` : Camel<K>;
+type Section<S> = { readonly [K in keyof S & string as Name<K, S[K]>]: S[K] extends Duration | Size ? number : S[K] };
+type Written = Static<typeof configSchema>;
+
+/** The configuration as the code reads it: durations in milliseconds (`leaseMs`), sizes in bytes (`bodyBytes`), paths absolute. */
+export type Config = { readonly mode: Written['mode'] } & { readonly [S in Exclude<keyof Written, 'mode'>]: Section<Written[S]> };
+
+/** @returns `leaseMs` for `lease`, as the type `Config` has it */
+export function nameInCode(key: string, kind: string): string {
+  const camel = key.replace(/_([a-z])/g, (_, letter: string) => letter.toUpperCase());
+  return kind === 'duration' ? `${camel}Ms` : kind === 'size' ? `${camel}Bytes` : camel;
+}
