@@ -97,6 +97,8 @@ export interface EntityPlan {
   /** Null where the entity has no transition table. */
   readonly state: Expression<string> | null;
   readonly states: readonly string[];
+  /** States that the upstream enters by itself: no divergence when they are met after a call. */
+  readonly external: readonly string[];
   /** state → action (tool name) → declared next state; an unlisted pair is illegal. */
   readonly transitions: Readonly<Record<string, Readonly<Record<string, string>>>>;
 }

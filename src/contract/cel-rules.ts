@@ -1,0 +1,121 @@
+/** What an expression may be made of, beyond what the CEL checker itself refuses. Walks the syntax tree of cel-js. */
+import type { ASTNode } from '@marcbachmann/cel-js';
+import type { CelType } from './cel-types.js';
+import type { DiagnosticCode } from './diagnostics.js';
+import { patternProblem } from './linear-pattern.js';
+
+export interface ExpressionProblem { code: DiagnosticCode; message: string; /** Of the first character concerned. */ offset: number }
+
+/** Total functions over bounded input; `dyn`, `type`, `bytes` and what parses text at run time are not among them. */
+const functions = new Set([
+  'size', 'has', 'all', 'exists', 'exists_one', 'map', 'filter', 'bind', 'int', 'double', 'string', 'bool', 'matches', 'contains',
+  'startsWith', 'endsWith', 'indexOf', 'lastIndexOf', 'substring', 'lowerAscii', 'upperAscii', 'trim', 'split', 'join', 'timestamp', 'duration',
+  'getFullYear', 'getMonth', 'getDate', 'getDayOfMonth', 'getDayOfWeek', 'getDayOfYear', 'getHours', 'getMinutes', 'getSeconds', 'getMilliseconds',
+]);
+const comprehensions = new Set(['all', 'exists', 'exists_one', 'map', 'filter']);
+/** Functions whose own implementation replaces the library's; renamed in the tree, because an overload cannot be redefined. */
+export const replaced: ReadonlyMap<string, string> = new Map([['matches', 'linearMatches'], ['timestamp', 'exactTimestamp']]);
+/** One loop inside another is quadratic in what an upstream sent; a third level is refused. */
+const maxLoops = 2;
+
+type Node = ASTNode & { op: string; args: unknown; start: number; checkedType?: { kind: string; name: string }; meta: { macro?: { macroHasProps?: Node[] } } };
+
+export interface Walked {
+  /** Top-level names that are read. */
+  names: Set<string>;
+  /** Members read directly from them, for instance `args.amount`. */
+  paths: Set<string>;
+  problems: ExpressionProblem[];
+  /** Macro calls of `has`, to be held against the types once these are known. */
+  asks: Node[];
+  /** Index operations, likewise. */
+  indexes: Node[];
+}
+
+/** Before the type check. Replaces functions in place. */
+export function walkSyntax(root: ASTNode): Walked {
+  const walked: Walked = { names: new Set(), paths: new Set(), problems: [], asks: [], indexes: [] };
+  visit(root as Node, new Set(), 0, walked);
+  return walked;
+}
+
+function visit(node: unknown, bound: ReadonlySet<string>, loops: number, walked: Walked): void {
+  if (Array.isArray(node)) {
+    for (const part of node) visit(part, bound, loops, walked);
+    return;
+  }
+  if (typeof node !== 'object' || node === null || !('op' in node)) return;
+  const { op, args } = node as Node;
+  if (op === 'value') return;
+  if (op === 'id') {
+    if (!bound.has(args as string)) walked.names.add(args as string);
+    return;
+  }
+  if (op === 'call' || op === 'rcall') return visitCall(node as Node, bound, loops, walked);
+  if (op === '.') {
+    const [object, member] = args as [Node, string];
+    if (object.op === 'id' && !bound.has(object.args as string)) walked.paths.add(`${object.args as string}.${member}`);
+  }
+  if (op === '[]') walked.indexes.push(node as Node);
+  visit(args, bound, loops, walked);
+}
+
+function visitCall(node: Node, bound: ReadonlySet<string>, loops: number, walked: Walked): void {
+  const parts = node.args as [string, ...unknown[]];
+  const name = parts[0];
+  const receiver = node.op === 'rcall' ? (parts[1] as Node) : null;
+  const given = (node.op === 'rcall' ? parts[2] : parts[1]) as Node[];
+  const refuse = (code: DiagnosticCode, message: string): void => { walked.problems.push({ code, message, offset: node.start }); };
+  if (!functions.has(name)) refuse('CG104', `the function \`${name}\` is not part of the contract language`);
+  const literal = given[0]?.op === 'value' ? given[0].args : undefined;
+  if (name === 'matches') {
+    const unfit = typeof literal === 'string' ? patternProblem(literal) : 'it is not a literal';
+    if (unfit !== undefined) refuse('CG104', `the pattern of \`matches\` cannot be used: ${unfit}`);
+  }
+  if (name === 'timestamp' && typeof literal === 'string' && parseTimestamp(literal) === null) refuse('CG102', `\`${literal}\` is not a date and time that exists`);
+  if (name === 'has') walked.asks.push(node);
+  const replacement = replaced.get(name);
+  if (replacement !== undefined) parts[0] = replacement;
+  if (receiver?.op === 'id' && receiver.args === 'cel' && name === 'bind' && given.length === 3) {
+    visit(given[1], bound, loops, walked);
+    return visit(given[2], new Set([...bound, given[0]!.args as string]), loops, walked);
+  }
+  visit(receiver, bound, loops, walked);
+  if (!receiver || !comprehensions.has(name)) return visit(given, bound, loops, walked);
+  if (loops === maxLoops) refuse('CG105', `at most ${maxLoops} loops may stand inside one another`);
+  visit(given.slice(1), new Set([...bound, given[0]?.args as string]), loops + 1, walked);
+}
+
+/** After the type check: members that `has` asks for must be declared, and a class is indexed by literal names alone. */
+export function checkMembers({ asks, indexes }: Walked, classes: ReadonlyMap<string, CelType>): ExpressionProblem[] {
+  const problems: ExpressionProblem[] = [];
+  for (const { meta, start } of asks) {
+    const [root, ...members] = [...(meta.macro?.macroHasProps ?? [])].reverse();
+    let type = classes.get(root?.checkedType?.name ?? '');
+    for (const { args } of members) {
+      const member = (args as [Node, string])[1];
+      if (!type?.fields) break;
+      if (!type.fields.has(member)) {
+        problems.push({ code: 'CG101', message: `\`has\` asks for the unknown member \`${member}\``, offset: start });
+        break;
+      }
+      type = type.fields.get(member);
+    }
+  }
+  for (const { args, start } of indexes) {
+    const [object, index] = args as [Node, Node];
+    if (object.checkedType?.kind === 'message' && index.op !== 'value') {
+      problems.push({ code: 'CG101', message: 'a member can be chosen by a literal name only', offset: start });
+    }
+  }
+  return problems;
+}
+
+/** RFC 3339. Null for text that is none, and for days that the calendar does not have, which JS rolls over to the next month. */
+export function parseTimestamp(text: string): Date | null {
+  const match = /^(\d{4}-\d{2}-\d{2})T\d{2}:\d{2}:\d{2}(\.\d{1,9})?(Z|[+-]\d{2}:\d{2})$/.exec(text);
+  const date = new Date(text);
+  if (!match || Number.isNaN(date.getTime())) return null;
+  const day = new Date(`${match[1]}T00:00:00Z`);
+  return !Number.isNaN(day.getTime()) && day.toISOString().startsWith(match[1]!) ? date : null;
+}

@@ -1,0 +1,182 @@
+/**
+ * CEL types from JSON Schemas, and values decoded by them. Every described object becomes a class of its own, because a plain
+ * object in a `map` passes the type check and fails at run time; integers become BigInt, because JS numbers are not CEL's `int`.
+ */
+import type { Json, JsonObject } from '../model.js';
+import { inPlaceSchemas, isSchemaObject } from './schema-subset.js';
+
+export interface CelType {
+  /** As the checker writes it: `int`, `list<string>`, a class name. */
+  readonly name: string;
+  /** @throws TypeError when the value is not of this type. Objects are decoded once: a value in a scope must not be changed. */
+  decode(value: unknown): unknown;
+  /** Of a class: its members; an absent or null one cannot be read, only asked for with `has`. */
+  readonly fields?: ReadonlyMap<string, CelType>;
+  readonly ctor?: new () => object;
+  /** Types that have to be registered before this one. */
+  readonly parts: readonly CelType[];
+}
+
+/** Decoded object → the JSON that it came from, to hand it back as it was. */
+const origins = new WeakMap<object, Json>();
+
+function expected(type: string, value: unknown): TypeError {
+  return new TypeError(`a value of type ${type} was expected, and it is ${value === null ? 'null' : Array.isArray(value) ? 'an array' : typeof value}`);
+}
+
+function primitive(name: string, accepts: (value: unknown) => boolean, convert: (value: never) => unknown = (value) => value): CelType {
+  const decode = (value: unknown): unknown => {
+    if (!accepts(value)) throw expected(name, value);
+    return convert(value as never);
+  };
+  return { name, decode, parts: [] };
+}
+
+export const celString = primitive('string', (value) => typeof value === 'string');
+export const celBool = primitive('bool', (value) => typeof value === 'boolean');
+export const celInt = primitive('int', Number.isSafeInteger, (value: number) => BigInt(value));
+export const celDouble = primitive('double', Number.isFinite);
+export const celTimestamp = primitive('google.protobuf.Timestamp', (value) => value instanceof Date);
+export const celDyn: CelType = { name: 'dyn', decode: decodeAny, parts: [] };
+
+function decodeAny(value: unknown): unknown {
+  if (typeof value === 'number') return Number.isSafeInteger(value) ? BigInt(value) : value;
+  if (Array.isArray(value)) return value.map(decodeAny);
+  return typeof value === 'object' && value !== null && !(value instanceof Date) ? decodeMap(value) : value;
+}
+
+/** A Map and not the object itself: a member named `constructor` would change what the evaluator takes the object for. */
+const decodeMap = oncePerObject((value) => new Map(Object.entries(value).map(([name, member]) => [name, decodeAny(member)])));
+
+function oncePerObject(decode: (value: object) => object): (value: object) => object {
+  const decoded = new WeakMap<object, object>();
+  return (value) => {
+    const known = decoded.get(value);
+    if (known) return known;
+    const fresh = decode(value);
+    decoded.set(value, fresh);
+    origins.set(fresh, value as Json);
+    return fresh;
+  };
+}
+
+export function celList(item: CelType): CelType {
+  const name = `list<${item.name}>`;
+  const decode = oncePerObject((value) => (value as unknown[]).map((one) => item.decode(one)));
+  return { name, parts: [item], decode: (value) => { if (!Array.isArray(value)) throw expected(name, value); return decode(value); } };
+}
+
+export function celMap(member: CelType): CelType {
+  const name = `map<string, ${member.name}>`;
+  const decode = oncePerObject((value) => new Map(Object.entries(value).map(([key, one]) => [key, member.decode(one)])));
+  return { name, parts: [member], decode: (value) => { if (!isPlain(value)) throw expected(name, value); return decode(value); } };
+}
+
+let classes = 0;
+
+/** @param label for messages; the class's own name is made unique, since two paths can spell the same label. */
+export function celClass(label: string, fields: ReadonlyMap<string, CelType>): CelType {
+  const name = `${label}_${++classes}`;
+  const ctor = class {};
+  const members = [...fields];
+  const decode = oncePerObject((value) => {
+    const instance = new ctor() as Record<string, unknown>;
+    for (const [field, type] of members) {
+      const member = Object.hasOwn(value, field) ? (value as Record<string, unknown>)[field] : undefined;
+      if (member !== undefined && (member !== null || type === celDyn)) instance[field] = type.decode(member);
+    }
+    return instance;
+  });
+  return { name, fields, ctor, parts: [...fields.values()], decode: (value) => { if (!isPlain(value)) throw expected('object', value); return decode(value); } };
+}
+
+function isPlain(value: unknown): value is object {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}
+
+type Kind = 'string' | 'boolean' | 'integer' | 'number' | 'object' | 'array';
+
+/** The type of what a schema describes. A null that it admits counts as absent; what has no single type is `dyn`. */
+export function celTypeOf(root: JsonObject, schema: Json | undefined, name: string, open: ReadonlySet<JsonObject> = new Set()): CelType {
+  const places = inPlaceSchemas(root, schema);
+  if (places.some((place) => open.has(place))) return celDyn;
+  const kinds = kindsOf(places);
+  const inside = new Set([...open, ...places]);
+  switch (kinds.size === 1 ? [...kinds][0] : undefined) {
+    case 'string': return celString;
+    case 'boolean': return celBool;
+    case 'integer': return celInt;
+    case 'number': return celDouble;
+    case 'array': {
+      const items = places.flatMap((place) => (place['items'] === undefined || place['prefixItems'] !== undefined ? [] : [place['items']]));
+      return celList(items.length === 1 ? elementType(root, items[0]!, `${name}_item`, inside) : celDyn);
+    }
+    case 'object': return objectType(root, places, name, inside);
+    default: return celDyn;
+  }
+}
+
+/** Null cannot be absent from a list, so elements that may be null are `dyn`. */
+function elementType(root: JsonObject, schema: Json, name: string, open: ReadonlySet<JsonObject>): CelType {
+  return inPlaceSchemas(root, schema).some((place) => typesOf(place).includes('null')) ? celDyn : celTypeOf(root, schema, name, open);
+}
+
+function objectType(root: JsonObject, places: readonly JsonObject[], name: string, open: ReadonlySet<JsonObject>): CelType {
+  const fields = new Map<string, CelType>();
+  for (const { properties } of places) {
+    if (!isSchemaObject(properties)) continue;
+    for (const [field, schema] of Object.entries(properties)) {
+      const type = celTypeOf(root, schema, `${name}_${field.replace(/\W/g, '_')}`, open);
+      const known = fields.get(field);
+      fields.set(field, known && known.name !== type.name ? celDyn : type);
+    }
+  }
+  const others = places.map((place) => place['additionalProperties']).filter(isSchemaObject);
+  if (fields.size === 0 && others.length === 1) return celMap(elementType(root, others[0]!, `${name}_member`, open));
+  return celClass(name, fields);
+}
+
+function kindsOf(places: readonly JsonObject[]): Set<Kind> {
+  const kinds = new Set(places.flatMap(typesOf).filter((type) => type !== 'null')) as Set<Kind>;
+  if (kinds.has('number')) kinds.delete('integer');
+  return kinds;
+}
+
+function typesOf(place: JsonObject): string[] {
+  const { type } = place;
+  if (typeof type === 'string') return [type];
+  if (Array.isArray(type)) return type as string[];
+  const values = Object.hasOwn(place, 'const') ? [place['const']!] : Array.isArray(place['enum']) ? place['enum'] : null;
+  if (values) return values.map(jsonType);
+  return isSchemaObject(place['properties']) ? ['object'] : place['items'] === undefined ? [] : ['array'];
+}
+
+function jsonType(value: Json): string {
+  if (value === null) return 'null';
+  if (Array.isArray(value)) return 'array';
+  return typeof value === 'number' ? (Number.isInteger(value) ? 'integer' : 'number') : typeof value;
+}
+
+/** What an expression gave, as JSON. @throws TypeError for an integer that JSON cannot carry exactly, and for times and types. */
+export function encode(value: unknown): Json {
+  switch (typeof value) {
+    case 'string':
+    case 'boolean':
+      return value;
+    case 'number':
+      if (Number.isFinite(value)) return value;
+      break;
+    case 'bigint':
+      if (Number.isSafeInteger(Number(value))) return Number(value);
+      break;
+    case 'object': {
+      if (value === null) return null;
+      const origin = origins.get(value);
+      if (origin !== undefined) return origin;
+      if (Array.isArray(value)) return value.map(encode);
+      if (value instanceof Map) return Object.fromEntries([...value].map(([name, member]) => [String(name), encode(member)]));
+      if (Object.getPrototypeOf(value) === Object.prototype) return Object.fromEntries(Object.entries(value).map(([name, member]) => [name, encode(member)]));
+    }
+  }
+  throw new TypeError('the value has no exact form in JSON');
+}

@@ -1,0 +1,96 @@
+/** From a contracts folder, or from the source that the ledger kept, to the catalogue that the gateway runs. */
+import type { JsonObject } from '../model.js';
+import { checkEntities, checkTool } from './check.js';
+import { compileTool } from './compile-tool.js';
+import { digestOf } from './canonical.js';
+import { sorted, type Diagnostic } from './diagnostics.js';
+import type { ContractDocument } from './document.js';
+import { Findings } from './findings.js';
+import { loadFolder } from './load.js';
+import type { Catalogue, ToolPlan, UpstreamPlan } from './plan.js';
+import { References } from './references.js';
+import { SchemaCompiler } from './schemas.js';
+import { canonicalSource, readCanonicalSource, type ContractSource, type SourceFile } from './source.js';
+import { indexTools, type ToolEntry, type Tools } from './tool-entry.js';
+import { baseUrl, substitute, upstreamPlan, type Environment } from './upstream.js';
+
+export type CompileResult = { catalogue: Catalogue } | { diagnostics: Diagnostic[] };
+
+/** @param env where `${VAR}` of `upstream.base_url` is read now and credentials at each send; `process.env` as a rule. */
+export function compileFolder(dir: string, env: Environment): CompileResult {
+  const { source, diagnostics } = loadFolder(dir);
+  return compile(source, env, diagnostics);
+}
+
+/** @param source `Catalogue.source`, as it was stored. Places in diagnostics are lost in it. */
+export function compileSource(source: string, env: Environment): CompileResult {
+  return compile(readCanonicalSource(source), env, []);
+}
+
+function compile(source: ContractSource, env: Environment, unread: readonly Diagnostic[]): CompileResult {
+  const findings = new Findings();
+  const tools = indexTools(source.files, new SchemaCompiler(), findings);
+  const references = new References(tools, findings);
+  const upstreams = new Map<SourceFile, Upstream>();
+  for (const file of new Set([...tools.entries.values()].map((entry) => entry.file))) {
+    const document = file.document as unknown as ContractDocument;
+    checkEntities(file, document, tools, findings);
+    upstreams.set(file, compileUpstream(file, document, env, findings));
+  }
+  for (const entry of tools.entries.values()) {
+    const compiled = compileTool(entry, references, upstreams.get(entry.file)!, digestTool(entry, tools));
+    checkTool(entry, compiled, source.policies, findings);
+  }
+  const diagnostics = sorted([...unread, ...findings.list]);
+  return diagnostics.length > 0 ? { diagnostics } : { catalogue: assemble(source, tools) };
+}
+
+interface Upstream { plan: UpstreamPlan; base: string }
+
+function compileUpstream(file: SourceFile, document: ContractDocument, env: Environment, findings: Findings): Upstream {
+  const { service, upstream } = document;
+  let base = 'http://unusable.invalid';
+  try {
+    base = baseUrl(substitute(upstream.base_url, env));
+  } catch (thrown) {
+    const code = thrown instanceof RangeError ? 'CG009' : 'CG010';
+    findings.value(file, ['upstream', 'base_url'], code, `the address of the service cannot be used: ${(thrown as Error).message}`);
+  }
+  return { plan: upstreamPlan(service, upstream, base, env), base };
+}
+
+/** Over the governed source of the tool and of what it refers to, before the environment is read: the same on every machine. */
+export function digestTool(entry: ToolEntry, tools: Tools): string {
+  const reached = new Map<string, ToolEntry>();
+  const follow = (name: string): void => {
+    const found = tools.entries.get(name);
+    if (!found || reached.has(name)) return;
+    reached.set(name, found);
+    referredTools(found).forEach(follow);
+  };
+  follow(entry.name);
+  return digestOf({ callgate: 1, tool: entry.name, reached: [...reached].sort(([a], [b]) => (a < b ? -1 : 1)).map(([, each]) => governed(each)) });
+}
+
+function referredTools(entry: ToolEntry): string[] {
+  const { source } = entry;
+  const observations = [...Object.values(source.observe ?? {}), ...entitiesOf(entry).map(([, entity]) => entity.observe)];
+  return [...observations, source.readback, source.compensate].flatMap((one) => (one ? [one.tool] : []));
+}
+
+/** Those that it acts on, touches or is the observation of. */
+function entitiesOf({ name: tool, source, document }: ToolEntry): [string, NonNullable<ContractDocument['entities']>[string]][] {
+  const named = new Set([source.entity, ...(source.touches ?? [])]);
+  return Object.entries(document.entities ?? {}).filter(([name, { observe }]) => named.has(name) || observe.tool === tool);
+}
+
+function governed(entry: ToolEntry): JsonObject {
+  const { name, document, source } = entry;
+  return { name, service: document.service, upstream: document.upstream, entities: Object.fromEntries(entitiesOf(entry)), source } as unknown as JsonObject;
+}
+
+function assemble(source: ContractSource, { entries }: Tools): Catalogue {
+  const text = canonicalSource(source);
+  const tools = new Map<string, ToolPlan>([...entries].map(([name, { plan }]) => [name, Object.freeze(plan)]));
+  return Object.freeze({ digest: digestOf(JSON.parse(text)), tools, policies: source.policies, source: text });
+}

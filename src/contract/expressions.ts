@@ -1,0 +1,185 @@
+/** CEL expressions, compiled once against the names and types of the place where they stand. */
+import { Environment, type ParseError } from '@marcbachmann/cel-js';
+import type { Json } from '../model.js';
+import { checkMembers, parseTimestamp, walkSyntax, type ExpressionProblem } from './cel-rules.js';
+import { celBool, celDouble, celDyn, celInt, celList, celMap, celString, encode, type CelType } from './cel-types.js';
+import { linearPattern, type LinearPattern } from './linear-pattern.js';
+import { nearest } from './nearest.js';
+import { EvaluationError, type Expression, type Scope } from './plan.js';
+
+const maxSourceLength = 2000;
+const limits = { maxAstNodes: 400, maxDepth: 32, maxListElements: 200, maxMapEntries: 50, maxCallArguments: 8 };
+
+/** What a place asks of its expression. `text` is text, a whole number, a decimal or a boolean, for templates. */
+export interface Wanted { bool: boolean; string: string; text: string; json: Json }
+
+export interface CompiledExpression<T> extends Expression<T> {
+  /** Members read directly from top-level names, for instance `args.amount`. */
+  readonly paths: ReadonlySet<string>;
+  readonly type: string;
+}
+
+/** A value that is computed on first use from other names. */
+interface Lazy { readonly expression: CompiledExpression<Json>; readonly type: CelType }
+
+/** The names that expressions of one place may read, with their types. */
+export class Names {
+  private environment: Environment | undefined;
+
+  private constructor(
+    private readonly types: ReadonlyMap<string, CelType>,
+    private readonly lazies: ReadonlyMap<string, Lazy>,
+  ) {}
+
+  static of(types: Record<string, CelType>): Names {
+    return new Names(new Map(Object.entries(types)), new Map());
+  }
+
+  with(more: Record<string, CelType>): Names {
+    return new Names(new Map([...this.types, ...Object.entries(more)]), this.lazies);
+  }
+
+  withLazy(name: string, expression: CompiledExpression<Json>): Names {
+    const type = this.typeNamed(expression.type);
+    return new Names(new Map([...this.types, [name, type]]), new Map([...this.lazies, [name, { expression, type }]]));
+  }
+
+  has(name: string): boolean {
+    return this.types.has(name);
+  }
+
+  /** The type that the checker calls by this name. */
+  typeNamed(name: string): CelType {
+    const known = this.classes().get(name) ?? primitives.get(name);
+    if (known) return known;
+    const item = /^list<(.+)>$/.exec(name)?.[1];
+    if (item !== undefined) return celList(this.typeNamed(item));
+    const member = /^map<string, (.+)>$/.exec(name)?.[1];
+    return member === undefined ? celDyn : celMap(this.typeNamed(member));
+  }
+
+  /** @returns the expression, or everything that is wrong with it. */
+  compile<K extends keyof Wanted>(source: string, wanted: K): CompiledExpression<Wanted[K]> | { problems: ExpressionProblem[] } {
+    if (source.length > maxSourceLength) return failed('CG105', `the expression has ${source.length} characters, and ${maxSourceLength} are the most`);
+    let parsed;
+    try {
+      parsed = this.env().parse(source);
+    } catch (thrown) {
+      const { code, summary, range } = thrown as ParseError;
+      const limit = /limit|exceed|max/i.test(`${code} ${summary}`);
+      return failed(limit ? 'CG105' : 'CG103', limit ? `the expression is too large: ${summary}` : `this is not CEL: ${summary}`, range?.start);
+    }
+    const walked = walkSyntax(parsed.ast);
+    if (walked.problems.length > 0) return { problems: walked.problems };
+    const verdict = parsed.check();
+    if (!verdict.valid) return { problems: [this.typeProblem(source, verdict.error as ParseError)] };
+    const misused = checkMembers(walked, this.classes());
+    if (misused.length > 0) return { problems: misused };
+    const type = verdict.type ?? 'dyn';
+    if (!fits(type, wanted)) return failed('CG102', `the expression gives ${type.replace(/_\d+\b/g, '')}, and ${needs[wanted]} is needed here`);
+    return this.bound(source, type, walked, parsed, wanted);
+  }
+
+  private bound<K extends keyof Wanted>(
+    source: string, type: string, { names, paths }: { names: Set<string>; paths: Set<string> }, run: (context: object) => unknown, wanted: K,
+  ): CompiledExpression<Wanted[K]> {
+    const reads = [...names].map((name) => ({ name, type: this.types.get(name)!, lazy: this.lazies.get(name) }));
+    const all = new Set(reads.flatMap(({ name, lazy }) => (lazy ? [...lazy.expression.names] : [name])));
+    const convert = converters[wanted] as (value: unknown) => Wanted[K];
+    const evaluate = (scope: Scope): Wanted[K] => {
+      try {
+        const context: Record<string, unknown> = Object.create(null) as Record<string, unknown>;
+        for (const { name, type: declared, lazy } of reads) {
+          const value = lazy ? lazy.expression.evaluate(scope) : scope[name];
+          if (value !== undefined && value !== null) context[name] = declared.decode(value);
+        }
+        return convert(run(context));
+      } catch (thrown) {
+        throw thrown instanceof EvaluationError ? thrown : new EvaluationError(source, thrown);
+      }
+    };
+    return { source, type, names: all, paths, evaluate };
+  }
+
+  private typeProblem(source: string, { code, summary, range }: ParseError): ExpressionProblem {
+    const unknown = /^(?:No such key|Unknown variable): (\w+)$/.exec(summary)?.[1];
+    const known = code === 'unknown_variable' ? [...this.types.keys()] : [...this.classes().values()].flatMap((type) => [...(type.fields?.keys() ?? [])]);
+    const meant = unknown === undefined ? undefined : nearest(unknown, known);
+    const message = unknown === undefined
+      ? `\`${source}\` does not type-check: ${summary.replace(/_\d+\b/g, '')}`
+      : `${code === 'unknown_variable' ? 'there is no name' : 'there is no member'} \`${unknown}\` here${meant ? `; did you mean \`${meant}\`?` : ''}`;
+    return { code: 'CG101', message, offset: range?.start ?? 0 };
+  }
+
+  private registered: Map<string, CelType> | undefined;
+
+  private classes(): ReadonlyMap<string, CelType> {
+    if (this.registered) return this.registered;
+    const found = new Map<string, CelType>();
+    const add = (type: CelType): void => {
+      if (found.has(type.name)) return;
+      type.parts.forEach(add);
+      found.set(type.name, type);
+    };
+    [...this.types.values()].forEach(add);
+    return (this.registered = found);
+  }
+
+  private env(): Environment {
+    if (this.environment) return this.environment;
+    const env = base.clone({ limits });
+    for (const { name, fields, ctor } of this.classes().values()) {
+      if (ctor && fields) env.registerType(name, { ctor, fields: Object.fromEntries([...fields].map(([field, type]) => [field, type.name])) });
+    }
+    for (const [name, { name: type }] of this.types) env.registerVariable(name, type);
+    return (this.environment = env);
+  }
+}
+
+const primitives = new Map([celBool, celDouble, celInt, celString].map((type) => [type.name, type]));
+
+const patterns = new Map<string, LinearPattern>();
+
+/** Patterns are literals of contracts, so there are finitely many. */
+function matches(text: string, pattern: string): boolean {
+  let known = patterns.get(pattern);
+  if (!known) patterns.set(pattern, (known = linearPattern(pattern)));
+  return known.test(text);
+}
+
+// Literals may mix types, so that an answer can be put together: `{"id": result.id, "amount": result.amount}`.
+const base = new Environment({ limits, homogeneousAggregateLiterals: false })
+  .registerFunction('string.linearMatches(string): bool', matches)
+  .registerFunction('exactTimestamp(string): google.protobuf.Timestamp', (text: string) => {
+    const date = parseTimestamp(text);
+    if (!date) throw new TypeError('the text is not a date and time that exists');
+    return date;
+  });
+
+const needs: Record<keyof Wanted, string> = { bool: 'bool', string: 'string', text: 'text, a number or a boolean', json: 'a JSON value' };
+
+function fits(type: string, wanted: keyof Wanted): boolean {
+  switch (wanted) {
+    case 'bool': return type === 'bool' || type === 'dyn';
+    case 'string': return type === 'string' || type === 'dyn';
+    case 'text': return ['string', 'int', 'double', 'bool'].includes(type);
+    case 'json': return !/google\.protobuf|bytes|uint|^type$|^optional/.test(type);
+  }
+}
+
+const converters: { [K in keyof Wanted]: (value: unknown) => Wanted[K] } = {
+  bool: (value) => { if (typeof value !== 'boolean') throw new TypeError('the result is not a boolean'); return value; },
+  string: (value) => celString.decode(value) as string,
+  text: (value) => String(encode(value)),
+  json: encode,
+};
+
+function failed(code: ExpressionProblem['code'], message: string, offset = 0): { problems: ExpressionProblem[] } {
+  return { problems: [{ code, message, offset }] };
+}
+
+/** A value that is written as it is. */
+export function constant(value: Json): CompiledExpression<Json> {
+  const type = typeof value === 'string' ? 'string' : typeof value === 'boolean' ? 'bool' : typeof value !== 'number' ? 'dyn' : Number.isInteger(value) ? 'int' : 'double';
+  return { source: JSON.stringify(value), names: new Set(), paths: new Set(), type, evaluate: () => value };
+}

@@ -1,0 +1,20 @@
+/** Regular expressions on RE2's linear-time engine, so that no text of a model can stall the process (a hostile pattern took JS 8.9 s). */
+import { RE2JS } from 're2js';
+
+export interface LinearPattern { test(text: string): boolean }
+
+/** An ECMAScript pattern, searched anywhere in the text as JSON Schema has it. @throws Error for look-around, back-references and syntax errors. */
+export function linearPattern(pattern: string): LinearPattern {
+  const compiled = RE2JS.compile(RE2JS.translateRegExp(pattern));
+  return { test: (text) => compiled.test(text) };
+}
+
+/** Undefined when the pattern can run; otherwise why not. */
+export function patternProblem(pattern: string): string | undefined {
+  try {
+    linearPattern(pattern);
+    return undefined;
+  } catch (thrown) {
+    return (thrown as Error).message;
+  }
+}

@@ -1,0 +1,51 @@
+/** The request of a tool: its templates checked and compiled into one function. */
+import type { RenderedRequest, Scope } from './plan.js';
+import type { Names } from './expressions.js';
+import type { Path } from './pointer.js';
+import type { Site } from './site.js';
+import { pathProblem, renderRequest, type CompiledTemplate, type RequestTemplate } from './templates.js';
+import type { ToolEntry } from './tool-entry.js';
+
+/** Set by the connection or the gateway, or a place for a secret that would then be a literal. */
+const forbiddenHeaders = new Set([
+  'host', 'content-length', 'transfer-encoding', 'connection', 'keep-alive', 'upgrade', 'te', 'trailer', 'expect',
+  'authorization', 'proxy-authorization', 'cookie', 'callgate-attempt', 'traceparent', 'tracestate',
+]);
+
+export function compileRequest(entry: ToolEntry, site: Site, names: Names, base: string): (scope: Scope) => RenderedRequest {
+  const { http } = entry.source;
+  const path: Path = [...entry.path, 'http'];
+  const parts = site.parts([...path, 'path'], http.path);
+  const problem = parts ? pathProblem(parts) : undefined;
+  if (problem) site.findings.value(site.file, [...path, 'path'], 'CG112', `the path cannot be used: ${problem}`);
+  if (http.body !== undefined && !['POST', 'PUT', 'PATCH'].includes(http.method)) site.findings.key(site.file, [...path, 'body'], 'CG205', `a ${http.method} has no body`);
+  const request: RequestTemplate = {
+    method: http.method,
+    base,
+    path: parts ? site.template([...path, 'path'], http.path, names) : [],
+    query: inOrder(http.query, (name, text) => site.template([...path, 'query', name], text, names)),
+    headers: [...standardHeaders(http), ...compileHeaders(entry, site, names, [...path, 'headers'])],
+    body: http.body === undefined ? null : site.value([...path, 'body'], http.body, names),
+  };
+  return (scope) => renderRequest(request, scope);
+}
+
+function standardHeaders({ headers = {}, body }: ToolEntry['source']['http']): { name: string; value: CompiledTemplate }[] {
+  const own = new Set(Object.keys(headers).map((name) => name.toLowerCase()));
+  const standard = [{ name: 'accept', value: ['application/json'] }, ...(body === undefined ? [] : [{ name: 'content-type', value: ['application/json'] }])];
+  return standard.filter(({ name }) => !own.has(name));
+}
+
+function compileHeaders(entry: ToolEntry, site: Site, names: Names, path: Path): { name: string; value: CompiledTemplate }[] {
+  const secret = entry.document.upstream.auth?.header.toLowerCase();
+  return inOrder(entry.source.http.headers, (name, text) => {
+    const lower = name.toLowerCase();
+    if (forbiddenHeaders.has(lower) || lower === secret) site.findings.key(site.file, [...path, name], 'CG614', `a contract cannot set the header \`${name}\``);
+    return site.template([...path, name], text, names);
+  }).map(({ name, value }) => ({ name: name.toLowerCase(), value }));
+}
+
+/** By name, because the order of members is no part of the canonical source and the request has to be. */
+function inOrder(members: Record<string, string> | undefined, compile: (name: string, text: string) => CompiledTemplate): { name: string; value: CompiledTemplate }[] {
+  return Object.entries(members ?? {}).sort(([a], [b]) => (a < b ? -1 : 1)).map(([name, text]) => ({ name, value: compile(name, text) }));
+}

@@ -1,0 +1,143 @@
+/** Which part of JSON Schema 2020-12 a contract may use, and how it is closed. What cannot be enforced is refused here, with its place. */
+import type { Json, JsonObject } from '../model.js';
+import type { DiagnosticCode } from './diagnostics.js';
+import { patternProblem } from './linear-pattern.js';
+import { nearest } from './nearest.js';
+import type { Path } from './pointer.js';
+
+export type Use = 'args' | 'result';
+export interface SchemaProblem { path: Path; code: DiagnosticCode; message: string }
+
+const annotations = ['$schema', '$comment', 'title', 'description', 'default', 'examples', 'deprecated', 'readOnly', 'writeOnly'];
+const assertions = [
+  'type', 'enum', 'const', 'required', 'dependentRequired', 'minProperties', 'maxProperties', 'minItems', 'maxItems', 'uniqueItems',
+  'minContains', 'maxContains', 'minLength', 'maxLength', 'pattern', 'format', 'minimum', 'maximum', 'exclusiveMinimum', 'exclusiveMaximum', 'multipleOf',
+];
+/** Keywords whose value is a schema, a list of schemas, or schemas by name. */
+const single = ['additionalProperties', 'propertyNames', 'items', 'contains', 'not', 'if', 'then', 'else'];
+const listed = ['allOf', 'anyOf', 'oneOf', 'prefixItems'];
+const named = ['properties', '$defs'];
+
+export const admittedKeywords: ReadonlySet<string> = new Set([...annotations, ...assertions, ...single, ...listed, ...named, '$ref']);
+export const admittedFormats: readonly string[] = ['date-time', 'date', 'time', 'duration', 'email', 'hostname', 'ipv4', 'ipv6', 'uri', 'uuid'];
+/** Comparing every item with every other is quadratic; with this bound it stays far under a millisecond. */
+const maxUniqueItems = 1000;
+
+export function isSchemaObject(value: Json | undefined): value is JsonObject {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}
+
+/** The schemas directly inside this one, with their paths. */
+export function subschemas(schema: JsonObject): { path: Path; schema: Json }[] {
+  const found: { path: Path; schema: Json }[] = [];
+  for (const keyword of single) if (Object.hasOwn(schema, keyword)) found.push({ path: [keyword], schema: schema[keyword]! });
+  for (const keyword of listed) {
+    const value = schema[keyword];
+    if (Array.isArray(value)) value.forEach((item, index) => found.push({ path: [keyword, index], schema: item }));
+  }
+  for (const keyword of named) {
+    const value = schema[keyword];
+    if (isSchemaObject(value)) for (const [name, item] of Object.entries(value)) found.push({ path: [keyword, name], schema: item });
+  }
+  return found;
+}
+
+/** Everything about a schema that the contract language does not admit. */
+export function schemaProblems(root: JsonObject, use: Use): SchemaProblem[] {
+  const problems: SchemaProblem[] = [];
+  if (use === 'args' && root['type'] !== 'object') problems.push({ path: [], code: 'CG605', message: 'the arguments of a tool are one object: `type: object` is missing' });
+  const walk = (schema: Json, path: Path): void => {
+    if (!isSchemaObject(schema)) return;
+    problems.push(...ownProblems(schema, root, use).map((problem) => ({ ...problem, path: [...path, ...problem.path] })));
+    for (const below of subschemas(schema)) {
+      if (use === 'args' && saysNothing(below)) problems.push({ path: [...path, ...below.path], code: 'CG603', message: `\`${below.path.join('.')}\` admits any value` });
+      walk(below.schema, [...path, ...below.path]);
+    }
+  };
+  walk(root, []);
+  return problems;
+}
+
+function ownProblems(schema: JsonObject, root: JsonObject, use: Use): SchemaProblem[] {
+  const problems: SchemaProblem[] = [];
+  const report = (keyword: string, code: DiagnosticCode, message: string): void => { problems.push({ path: [keyword], code, message }); };
+  for (const keyword of Object.keys(schema)) if (!admittedKeywords.has(keyword)) report(keyword, 'CG604', unknownKeyword(keyword));
+  if (schema['additionalProperties'] === true) report('additionalProperties', 'CG603', '`additionalProperties: true` lets through members that nobody checked');
+  const { $ref: ref, pattern, format, properties } = schema;
+  if (ref !== undefined && resolve(root, ref) === undefined) report('$ref', 'CG605', `\`${String(ref)}\` leads nowhere in this schema`);
+  const unfit = typeof pattern === 'string' ? patternProblem(pattern) : undefined;
+  if (unfit !== undefined) report('pattern', 'CG606', `the pattern cannot run in linear time: ${unfit}`);
+  if (typeof format === 'string' && !admittedFormats.includes(format)) report('format', 'CG604', `the format \`${format}\` is not checked; known are ${admittedFormats.join(', ')}`);
+  if (schema['uniqueItems'] === true && !(Number(schema['maxItems']) <= maxUniqueItems)) report('uniqueItems', 'CG604', `\`uniqueItems\` needs \`maxItems\` of at most ${maxUniqueItems}, or comparing the items could stall the gateway`);
+  if (isSchemaObject(properties) && Object.hasOwn(properties, '__proto__')) report('properties', 'CG604', 'a member cannot be named `__proto__`');
+  if (use === 'args' && Array.isArray(schema['type']) && schema['type'].includes('object') && schema['type'].includes('string')) {
+    report('type', 'CG604', 'a value that may be text or an object is ambiguous for a model that sends JSON as text');
+  }
+  return problems;
+}
+
+function unknownKeyword(keyword: string): string {
+  const known = nearest(keyword, admittedKeywords);
+  return `the keyword \`${keyword}\` is not part of the contract language${known ? `; did you mean \`${known}\`?` : ''}`;
+}
+
+const describing = ['type', 'enum', 'const', 'properties', 'items', '$ref', 'allOf', 'anyOf', 'oneOf'];
+
+/** True for a value position (not for a condition) whose schema admits anything at all, open objects included. */
+function saysNothing({ path, schema }: { path: Path; schema: Json }): boolean {
+  if (!['properties', 'items', 'prefixItems', '$defs', 'additionalProperties'].includes(String(path[0])) || schema === false) return false;
+  if (path[0] === 'additionalProperties' && schema === true) return false;
+  return schema === true || (isSchemaObject(schema) && !describing.some((keyword) => Object.hasOwn(schema, keyword)));
+}
+
+/** What a local reference (`#`, `#/$defs/x`) leads to. */
+export function resolve(root: JsonObject, ref: Json): Json | undefined {
+  if (typeof ref !== 'string' || !/^#(\/.*)?$/.test(ref)) return undefined;
+  let value: Json | undefined = root;
+  for (const token of ref.split('/').slice(1)) {
+    const name = decodeURIComponent(token).replaceAll('~1', '/').replaceAll('~0', '~');
+    value = typeof value === 'object' && value !== null && Object.hasOwn(value, name) ? (value as JsonObject)[name] : undefined;
+  }
+  return value;
+}
+
+const applicators = ['$ref', 'allOf', 'anyOf', 'oneOf', 'if', 'then', 'else'];
+const conditions = new Set(['not', 'if', 'contains', 'propertyNames']);
+const inPlace = new Set(['allOf', 'anyOf', 'oneOf', 'then', 'else', '$defs']);
+
+/**
+ * A copy that refuses unnamed members at every level. Where members are named by several schemas for one place (`allOf`,
+ * `$ref`, …) only their union can be closed, by `unevaluatedProperties` at that place; conditions are left as they are.
+ */
+export function close(schema: Json, where: 'place' | 'part' = 'place'): Json {
+  if (!isSchemaObject(schema)) return schema;
+  const copy: JsonObject = { ...schema };
+  for (const { path, schema: below } of subschemas(schema)) {
+    const [keyword, index] = path as [string, (string | number)?];
+    const closed = conditions.has(keyword) ? below : close(below, inPlace.has(keyword) ? 'part' : 'place');
+    if (index === undefined) copy[keyword] = closed;
+    else {
+      if (copy[keyword] === schema[keyword]) copy[keyword] = Array.isArray(schema[keyword]) ? [...schema[keyword]] : { ...(schema[keyword] as JsonObject) };
+      (copy[keyword] as Record<string | number, Json>)[index] = closed;
+    }
+  }
+  if (where === 'part' || Object.hasOwn(schema, 'additionalProperties')) return copy;
+  if (applicators.some((keyword) => Object.hasOwn(schema, keyword))) copy['unevaluatedProperties'] = false;
+  else if (describesObject(schema)) copy['additionalProperties'] = false;
+  return copy;
+}
+
+function describesObject(schema: JsonObject): boolean {
+  const type = schema['type'];
+  return type === 'object' || (Array.isArray(type) && type.includes('object')) || Object.hasOwn(schema, 'properties');
+}
+
+/** All schemas that describe one place: the schema itself and, through references and combinations, those that apply with it. */
+export function inPlaceSchemas(root: JsonObject, schema: Json | undefined, seen = new Set<JsonObject>()): JsonObject[] {
+  if (!isSchemaObject(schema) || seen.has(schema)) return [];
+  seen.add(schema);
+  const parts: (Json | undefined)[] = [schema['then'], schema['else']];
+  for (const keyword of ['allOf', 'anyOf', 'oneOf']) if (Array.isArray(schema[keyword])) parts.push(...schema[keyword]);
+  if (schema['$ref'] !== undefined) parts.push(resolve(root, schema['$ref']));
+  return [schema, ...parts.flatMap((part) => inPlaceSchemas(root, part, seen))];
+}

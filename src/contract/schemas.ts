@@ -1,0 +1,149 @@
+/** JSON Schemas of a contract, compiled once: arguments are checked exactly, results are cut to what is declared. */
+import { Ajv2020, type ErrorObject, type ValidateFunction } from 'ajv/dist/2020.js';
+import formatsPlugin from 'ajv-formats';
+import type { FieldError, Json, JsonObject } from '../model.js';
+import { parseStrict } from '../strict-json.js';
+import { fieldErrors } from './field-errors.js';
+import { linearPattern } from './linear-pattern.js';
+import type { ArgumentsVerdict } from './plan.js';
+import { fromPointer, valueAt } from './pointer.js';
+import { admittedFormats, close, inPlaceSchemas, isSchemaObject, subschemas } from './schema-subset.js';
+
+/** Unwrapped text is not allowed to be deeper than a whole body (semantics.md section 10). */
+const maxUnwrappedDepth = 32;
+/** Each round uncovers at most one more level of text in text; every place is repaired once at most. */
+const maxRepairRounds = 8;
+
+export class SchemaCompiler {
+  private readonly ajv: Ajv2020;
+
+  constructor() {
+    // `strictTypes` and its like are style rules; what must not be used is refused with its place by schema-subset.ts.
+    this.ajv = new Ajv2020({
+      strict: true, strictTypes: false, strictTuples: false, strictRequired: false, allowUnionTypes: true,
+      ownProperties: true, allErrors: true, verbose: true, addUsedSchema: false,
+      code: { regExp: Object.assign((pattern: string) => linearPattern(pattern), { code: 'linearPattern' }) },
+    });
+    formatsPlugin.default(this.ajv, { mode: 'full', formats: [...admittedFormats] as never });
+    this.ajv.addKeyword({ keyword: exactKeyword, type: 'number', schemaType: 'boolean', validate: isExact, errors: false });
+  }
+
+  /** @throws Error when it is not valid JSON Schema. */
+  validator(schema: Json): ValidateFunction {
+    return this.ajv.compile(withExactIntegers(schema) as object);
+  }
+
+  /** @param schema the schema as it is written; the closed form is what gets compiled. */
+  arguments(schema: JsonObject, coerce: 'none' | 'lossless'): { schema: JsonObject; check(value: JsonObject): ArgumentsVerdict } {
+    const closed = close(schema) as JsonObject;
+    const validate = this.validator(closed);
+    return { schema: closed, check: (value) => checkArguments(closed, validate, value, coerce) };
+  }
+
+  result(schema: JsonObject): (value: Json) => { result: Json } | null {
+    const validate = this.validator(schema);
+    return (value) => {
+      const result = project(schema, [schema], value);
+      return validate(result) ? { result } : null;
+    };
+  }
+}
+
+const exactKeyword = 'exactInteger';
+const isExact = (required: boolean, value: number): boolean => !required || !Number.isInteger(value) || Number.isSafeInteger(value);
+
+/** Beyond ±(2^53 - 1) a JSON number may silently be another one, so wherever an integer is asked for it has to be exact. */
+function withExactIntegers(schema: Json): Json {
+  if (!isSchemaObject(schema)) return schema;
+  const copy = structuredClone(schema);
+  const walk = (node: Json): void => {
+    if (!isSchemaObject(node)) return;
+    const type = node['type'];
+    if (type === 'integer' || (Array.isArray(type) && type.includes('integer'))) node[exactKeyword] = true;
+    for (const below of subschemas(node)) walk(below.schema);
+  };
+  walk(copy);
+  return copy;
+}
+
+function checkArguments(schema: JsonObject, validate: ValidateFunction, given: JsonObject, coerce: 'none' | 'lossless'): ArgumentsVerdict {
+  let args = given;
+  const repaired: string[] = [];
+  for (let round = 0; !validate(args); round++) {
+    const errors = validate.errors ?? [];
+    const repairs = round < maxRepairRounds ? findRepairs(errors, args, coerce, repaired) : [];
+    if (repairs.length === 0) return { ok: false, errors: fieldErrors(schema, errors) satisfies FieldError[] };
+    args = structuredClone(args);
+    for (const { pointer, value } of repairs) {
+      replaceAt(args, pointer, value);
+      repaired.push(pointer);
+    }
+  }
+  return { ok: true, args, repaired };
+}
+
+/** Texts that stand where the schema wants another type, and excludes text, and that say such a value without loss. */
+function findRepairs(errors: readonly ErrorObject[], args: JsonObject, coerce: 'none' | 'lossless', done: readonly string[]): { pointer: string; value: Json }[] {
+  const wanted = new Map<string, Set<string> | null>();
+  for (const { instancePath, keyword, params } of errors) {
+    if (keyword === 'anyOf' || keyword === 'oneOf') continue;
+    const types = keyword === 'type' ? ([] as string[]).concat(params['type'] as string | string[]) : [];
+    const known = wanted.get(instancePath);
+    // An error other than of type means that some alternative takes text and found fault with this one: it stays as it is.
+    const ambiguous = known === null || types.length === 0 || types.includes('string');
+    wanted.set(instancePath, ambiguous ? null : new Set([...(known ?? []), ...types]));
+  }
+  return [...wanted].flatMap(([pointer, types]) => {
+    const text = valueAt(args, fromPointer(pointer));
+    if (types === null || typeof text !== 'string' || pointer === '' || done.includes(pointer)) return [];
+    const value = unwrap(text, types) ?? (coerce === 'lossless' ? coerceLossless(text, types) : undefined);
+    return value === undefined ? [] : [{ pointer, value }];
+  });
+}
+
+function unwrap(text: string, types: ReadonlySet<string>): Json | undefined {
+  if (!(types.has('object') || types.has('array'))) return undefined;
+  const parsed = parseStrict(text, { maxDepth: maxUnwrappedDepth });
+  if (!parsed.ok || typeof parsed.value !== 'object' || parsed.value === null) return undefined;
+  return types.has(Array.isArray(parsed.value) ? 'array' : 'object') ? parsed.value : undefined;
+}
+
+/** Only a text that is exactly how the value would be written: not `05`, `1e3`, ` 7`, `-0` or `1.50`. */
+function coerceLossless(text: string, types: ReadonlySet<string>): Json | undefined {
+  const number = Number(text);
+  if (types.has('integer') && /^(0|-?[1-9]\d*)$/.test(text)) return Number.isSafeInteger(number) ? number : undefined;
+  if (types.has('number') && /^-?\d+(\.\d+)?$/.test(text) && String(number) === text) return number;
+  return types.has('boolean') && (text === 'true' || text === 'false') ? text === 'true' : undefined;
+}
+
+function replaceAt(root: JsonObject, pointer: string, value: Json): void {
+  const path = fromPointer(pointer);
+  const parent = valueAt(root, path.slice(0, -1)) as Record<string, Json>;
+  parent[path.at(-1)!] = value;
+}
+
+/** Keeps the members that one of the schemas of this place names. A schema that says nothing of members keeps all of them. */
+function project(root: JsonObject, schemas: readonly Json[], value: Json): Json {
+  if (typeof value !== 'object' || value === null) return value;
+  const places = schemas.flatMap((schema) => inPlaceSchemas(root, schema));
+  if (Array.isArray(value)) return value.map((item, index) => project(root, places.flatMap((place) => itemSchemas(place, index)), item));
+  if (!places.some((place) => 'type' in place || 'properties' in place || 'additionalProperties' in place)) return value;
+  const kept: JsonObject = {};
+  for (const [name, member] of Object.entries(value)) {
+    const naming = places.flatMap((place) => memberSchemas(place, name));
+    if (naming.length > 0) kept[name] = project(root, naming, member);
+  }
+  return kept;
+}
+
+function memberSchemas(place: JsonObject, name: string): Json[] {
+  const properties = place['properties'];
+  if (isSchemaObject(properties) && Object.hasOwn(properties, name)) return [properties[name]!];
+  return isSchemaObject(place['additionalProperties']) ? [place['additionalProperties']] : [];
+}
+
+function itemSchemas(place: JsonObject, index: number): Json[] {
+  const prefix = place['prefixItems'];
+  if (Array.isArray(prefix) && index < prefix.length) return [prefix[index]!];
+  return place['items'] === undefined ? [] : [place['items']];
+}

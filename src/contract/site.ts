@@ -1,0 +1,59 @@
+/** Compiles the expressions, templates and values of one file, reporting what is wrong with each at its place. */
+import type { Json } from '../model.js';
+import type { Findings } from './findings.js';
+import { constant, type CompiledExpression, type Names, type Wanted } from './expressions.js';
+import type { Path } from './pointer.js';
+import { isSchemaObject } from './schema-subset.js';
+import type { SourceFile } from './source.js';
+import { listValue, objectValue, parseTemplate, type CompiledTemplate, type CompiledValue, type TemplatePart } from './templates.js';
+
+export class Site {
+  constructor(readonly file: SourceFile, readonly findings: Findings) {}
+
+  /** What failed to compile is reported and replaced by an expression that cannot be evaluated, so that the rest is still checked. */
+  expression<K extends keyof Wanted>(path: Path, source: string, names: Names, wanted: K, offset = 0): CompiledExpression<Wanted[K]> {
+    const compiled = names.compile(source, wanted);
+    if (!('problems' in compiled)) return compiled;
+    for (const problem of compiled.problems) this.findings.value(this.file, path, problem.code, problem.message, offset + problem.offset);
+    return unusable(source);
+  }
+
+  optional<K extends keyof Wanted>(path: Path, source: string | undefined, names: Names, wanted: K): CompiledExpression<Wanted[K]> | null {
+    return source === undefined ? null : this.expression(path, source, names, wanted);
+  }
+
+  /** A text is an expression, any other value is itself. */
+  member(path: Path, value: Json, names: Names): CompiledExpression<Json> {
+    return typeof value === 'string' ? this.expression(path, value, names, 'json') : constant(value);
+  }
+
+  members(path: Path, values: Record<string, Json>, names: Names): Record<string, CompiledExpression<Json>> {
+    return Object.fromEntries(Object.entries(values).map(([name, value]) => [name, this.member([...path, name], value, names)]));
+  }
+
+  /** Like `member`, at every depth. */
+  value(path: Path, value: Json, names: Names): CompiledValue {
+    if (Array.isArray(value)) return listValue(value.map((item, index) => this.value([...path, index], item, names)));
+    if (isSchemaObject(value)) return objectValue(Object.entries(value).map(([name, item]) => [name, this.value([...path, name], item, names)] as const));
+    return this.member(path, value, names);
+  }
+
+  parts(path: Path, text: string): TemplatePart[] | null {
+    try {
+      return parseTemplate(text);
+    } catch (thrown) {
+      this.findings.value(this.file, path, 'CG112', `the template has ${(thrown as Error).message}`);
+      return null;
+    }
+  }
+
+  template(path: Path, text: string, names: Names): CompiledTemplate {
+    const parts = this.parts(path, text) ?? [];
+    return parts.map((part) => ('text' in part ? part.text : this.expression(path, part.expression, names, 'text', part.offset)));
+  }
+}
+
+function unusable(source: string): CompiledExpression<never> {
+  const evaluate = (): never => { throw new Error(`\`${source}\` did not compile`); };
+  return { source, names: new Set(), paths: new Set(), type: 'dyn', evaluate };
+}

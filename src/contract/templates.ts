@@ -1,0 +1,120 @@
+/**
+ * Requests from contracts. Paths, queries and headers are templates: text with `{expression}` parts; bodies are values, whose
+ * texts are expressions. Each value is encoded for its place, so that no argument can reach another segment, key or header.
+ */
+import type { Json } from '../model.js';
+import { canonicalText } from './canonical.js';
+import type { CompiledExpression } from './expressions.js';
+import { EvaluationError, type RenderedRequest, type Scope } from './plan.js';
+
+export type TemplatePart = { text: string } | { expression: string; offset: number };
+export type CompiledTemplate = readonly (string | CompiledExpression<string>)[];
+
+/** Splits a template; an expression may itself hold braces and texts with braces. @throws SyntaxError with the place. */
+export function parseTemplate(template: string): TemplatePart[] {
+  const parts: TemplatePart[] = [];
+  let text = '';
+  for (let at = 0; at < template.length; at++) {
+    const char = template[at]!;
+    if ((char === '{' || char === '}') && template[at + 1] === char) text += template[at++];
+    else if (char === '}') throw new SyntaxError(`a \`}\` without \`{\` at character ${at + 1}`);
+    else if (char === '{') {
+      const end = closingBrace(template, at);
+      if (text !== '') parts.push({ text });
+      text = '';
+      const expression = template.slice(at + 1, end);
+      if (expression.trim() === '') throw new SyntaxError(`an empty \`{}\` at character ${at + 1}`);
+      parts.push({ expression, offset: at + 1 });
+      at = end;
+    } else text += char;
+  }
+  if (text !== '') parts.push({ text });
+  return parts;
+}
+
+function closingBrace(template: string, open: number): number {
+  let depth = 0;
+  let quote = '';
+  for (let at = open; at < template.length; at++) {
+    const char = template[at]!;
+    if (quote !== '') {
+      if (char === '\\') at++;
+      else if (char === quote) quote = '';
+    } else if (char === '"' || char === "'") quote = char;
+    else if (char === '{') depth++;
+    else if (char === '}' && --depth === 0) return at;
+  }
+  throw new SyntaxError(`a \`{\` without \`}\` at character ${open + 1}`);
+}
+
+/** Why a path cannot be sent as it is written; undefined when it can. Only what no URL parser rewrites is admitted. */
+export function pathProblem(parts: readonly TemplatePart[]): string | undefined {
+  const literal = parts.map((part) => ('text' in part ? part.text : 'x')).join('');
+  if (!/^(\/[A-Za-z0-9\-._~!$&'()*+,;=:@%]*)+$/.test(literal)) return 'it may hold path characters only; a query belongs under `query`';
+  if (/%(?![0-9A-Fa-f]{2})/.test(literal)) return 'a `%` must be followed by two hexadecimal digits';
+  if (literal.split('/').some((segment) => /^(\.|%2e){1,2}$/i.test(segment))) return 'it must not hold `.` or `..` segments';
+  return undefined;
+}
+
+export interface RequestTemplate {
+  method: string;
+  base: string;
+  path: CompiledTemplate;
+  query: readonly { name: string; value: CompiledTemplate }[];
+  headers: readonly { name: string; value: CompiledTemplate }[];
+  body: CompiledValue | null;
+}
+
+/** @throws EvaluationError when a value is absent or does not fit its place. */
+export function renderRequest({ method, base, path, query, headers, body }: RequestTemplate, scope: Scope): RenderedRequest {
+  const search = query.map(({ name, value }) => `${percentEncode(name)}=${fill(value, scope, percentEncode)}`).join('&');
+  return {
+    method,
+    url: base + fill(path, scope, pathSegment) + (search === '' ? '' : `?${search}`),
+    headers: Object.fromEntries(headers.map(({ name, value }) => [name, fill(value, scope, headerValue)])),
+    body: body === null ? null : canonicalText(body.evaluate(scope)),
+  };
+}
+
+function fill(template: CompiledTemplate, scope: Scope, encode: (value: string) => string): string {
+  let text = '';
+  for (const part of template) text += typeof part === 'string' ? part : encoded(part, scope, encode);
+  return text;
+}
+
+function encoded(part: CompiledExpression<string>, scope: Scope, encode: (value: string) => string): string {
+  const value = part.evaluate(scope);
+  try {
+    return encode(value);
+  } catch (thrown) {
+    throw new EvaluationError(part.source, thrown);
+  }
+}
+
+/** Leaves unreserved characters alone. @throws URIError for a lone surrogate. */
+function percentEncode(value: string): string {
+  return encodeURIComponent(value).replace(/[!'()*]/g, (char) => `%${char.charCodeAt(0).toString(16).toUpperCase()}`);
+}
+
+/** Dots survive encoding, and `.` or `..` would climb to another resource; an empty value would name the collection. */
+function pathSegment(value: string): string {
+  if (/^\.{0,2}$/.test(value)) throw new TypeError('an empty value, `.` or `..` cannot be part of a path');
+  return percentEncode(value);
+}
+
+/** RFC 9110 field values, narrowed to visible ASCII and inner spaces, so that every hop reads the same. */
+function headerValue(value: string): string {
+  if (!/^[\x21-\x7e]+( +[\x21-\x7e]+)*$/.test(value)) throw new TypeError('a header value must be visible ASCII on one line');
+  return value;
+}
+
+/** A JSON value whose texts were expressions. */
+export interface CompiledValue { evaluate(scope: Scope): Json }
+
+export function listValue(items: readonly CompiledValue[]): CompiledValue {
+  return { evaluate: (scope) => items.map((item) => item.evaluate(scope)) };
+}
+
+export function objectValue(members: readonly (readonly [string, CompiledValue])[]): CompiledValue {
+  return { evaluate: (scope) => Object.fromEntries(members.map(([name, value]) => [name, value.evaluate(scope)])) };
+}

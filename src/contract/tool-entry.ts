@@ -1,0 +1,109 @@
+/** The tools of all files by name, with their schemas compiled: what everything else refers to. */
+import type { Json } from '../model.js';
+import { celClass, celDyn, celString, celTypeOf, type CelType } from './cel-types.js';
+import type { ContractDocument, ToolSource } from './document.js';
+import type { Findings } from './findings.js';
+import type { ToolPlan } from './plan.js';
+import type { Path } from './pointer.js';
+import { schemaProblems, type Use } from './schema-subset.js';
+import type { SchemaCompiler } from './schemas.js';
+import { checkShape } from './shape.js';
+import type { SourceFile } from './source.js';
+import { mentionsEnvironment } from './upstream.js';
+
+type Mutable<T> = { -readonly [K in keyof T]: T[K] };
+type Arguments = ReturnType<SchemaCompiler['arguments']>;
+
+export interface ToolEntry {
+  readonly name: string;
+  readonly file: SourceFile;
+  readonly document: ContractDocument;
+  readonly source: ToolSource;
+  readonly path: Path;
+  readonly argsType: CelType;
+  readonly resultType: CelType;
+  readonly args: Arguments | null;
+  readonly admitResult: ToolPlan['admitResult'] | null;
+  /** Filled while compiling, so that plans can refer to one another in circles (a read observes the entity that it serves). */
+  readonly plan: Mutable<ToolPlan>;
+}
+
+export interface Tools {
+  readonly entries: ReadonlyMap<string, ToolEntry>;
+  /** Names that exist and are malformed: reported already, so references to them are not. */
+  readonly broken: ReadonlySet<string>;
+}
+
+export function indexTools(files: readonly SourceFile[], schemas: SchemaCompiler, findings: Findings): Tools {
+  const entries = new Map<string, ToolEntry>();
+  const broken = new Set<string>();
+  for (const file of files) {
+    const verdict = checkShape(file);
+    findings.list.push(...verdict.diagnostics);
+    refuseEnvironment(file, findings);
+    const document = file.document as unknown as ContractDocument;
+    for (const [name, source] of Object.entries(toolsOf(file.document))) {
+      if (!verdict.usable || verdict.brokenTools.has(name)) broken.add(name);
+      else if (entries.has(name)) collision(entries.get(name)!, file, name, findings);
+      else entries.set(name, toolEntry(name, file, document, source as unknown as ToolSource, schemas, findings));
+    }
+  }
+  return { entries, broken };
+}
+
+/** Of a document whose shape may be wrong. */
+function toolsOf(document: Json): Record<string, Json> {
+  const tools = typeof document === 'object' && document !== null && !Array.isArray(document) ? document['tools'] : undefined;
+  return typeof tools === 'object' && tools !== null && !Array.isArray(tools) ? tools : {};
+}
+
+function collision(first: ToolEntry, file: SourceFile, name: string, findings: Findings): void {
+  const place = first.file.keyPosition(first.path);
+  findings.key(file, ['tools', name], 'CG601', `the tool \`${name}\` of \`${file.file}\` is already declared in \`${first.file.file}\` line ${place.line}`);
+}
+
+function toolEntry(name: string, file: SourceFile, document: ContractDocument, source: ToolSource, schemas: SchemaCompiler, findings: Findings): ToolEntry {
+  const path: Path = ['tools', name];
+  const argsFit = schemaFits('args', file, path, source, schemas, findings);
+  const resultFits = schemaFits('result', file, path, source, schemas, findings);
+  return {
+    name, file, document, source, path,
+    argsType: argsFit ? celTypeOf(source.args, source.args, 'args') : celDyn,
+    resultType: resultFits ? celTypeOf(source.result, source.result, 'result') : celDyn,
+    args: argsFit ? schemas.arguments(source.args, source.coerce ?? 'none') : null,
+    admitResult: resultFits ? schemas.result(source.result) : null,
+    plan: {} as Mutable<ToolPlan>,
+  };
+}
+
+function schemaFits(use: Use, file: SourceFile, path: Path, source: ToolSource, schemas: SchemaCompiler, findings: Findings): boolean {
+  const schema = source[use];
+  const problems = schemaProblems(schema, use);
+  for (const problem of problems) findings.key(file, [...path, use, ...problem.path], problem.code, problem.message);
+  if (problems.length > 0) return false;
+  try {
+    schemas.validator(schema);
+    return true;
+  } catch (thrown) {
+    findings.key(file, [...path, use], 'CG605', `the schema is not valid: ${(thrown as Error).message}`);
+    return false;
+  }
+}
+
+function refuseEnvironment(file: SourceFile, findings: Findings): void {
+  const walk = (value: Json, path: Path): void => {
+    if (typeof value === 'string') {
+      if (mentionsEnvironment(value) && path.join('.') !== 'upstream.base_url') findings.value(file, path, 'CG007', 'the environment cannot be read here');
+    } else if (typeof value === 'object' && value !== null) {
+      for (const [name, member] of Object.entries(value)) walk(member, [...path, name]);
+    }
+  };
+  walk(file.document, []);
+}
+
+/** An observation as expressions see it: the result of its tool and, where it declares one, its version as text. */
+export function observedType(entry: ToolEntry, hasVersion: boolean): CelType {
+  const { resultType } = entry;
+  if (!hasVersion || !resultType.fields) return resultType;
+  return celClass('observation', new Map([...resultType.fields, ['version', celString]]));
+}

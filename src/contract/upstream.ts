@@ -1,0 +1,52 @@
+/** Where a contract's tools are sent: the only place that reads the environment, after the digest was taken. */
+import type { UpstreamSource } from './document.js';
+import { durationMs } from './duration.js';
+import type { UpstreamPlan } from './plan.js';
+
+export type Environment = Readonly<Record<string, string | undefined>>;
+
+const variable = /\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}/g;
+/** Semantics.md section 10. */
+const defaults = { concurrency: 32, connectTimeoutMs: 2_000, deadlineMs: 10_000 };
+
+/** @throws RangeError naming the variable that is not set. An empty one counts as not set, as in a shell's `:-`. */
+export function substitute(text: string, env: Environment): string {
+  return text.replace(variable, (_, name: string, fallback: string | undefined) => {
+    const value = env[name] || fallback;
+    if (value === undefined) throw new RangeError(`the environment variable \`${name}\` is not set`);
+    return value;
+  });
+}
+
+export function mentionsEnvironment(text: string): boolean {
+  return /\$\{[A-Za-z_][A-Za-z0-9_]*(:-[^}]*)?\}/.test(text);
+}
+
+/** The URL without a slash at its end. @throws TypeError when it is not a plain http or https base. */
+export function baseUrl(text: string): string {
+  const url = URL.canParse(text) ? new URL(text) : null;
+  if (!url || !/^https?:$/.test(url.protocol) || url.username !== '' || url.password !== '' || /[?#]/.test(text)) {
+    throw new TypeError('it is not an absolute http or https URL without credentials, query and fragment');
+  }
+  return url.href.replace(/\/+$/, '');
+}
+
+export function upstreamPlan(service: string, source: UpstreamSource, base: string, env: Environment): UpstreamPlan {
+  const { auth, limits = {} } = source;
+  return Object.freeze({
+    service,
+    origin: new URL(base).origin,
+    auth: auth ? { header: auth.header.toLowerCase(), read: () => readSecret(auth, env) } : null,
+    concurrency: limits.concurrency ?? defaults.concurrency,
+    connectTimeoutMs: limits.connect_timeout ? durationMs(limits.connect_timeout) : defaults.connectTimeoutMs,
+    deadlineMs: limits.deadline ? durationMs(limits.deadline) : defaults.deadlineMs,
+  });
+}
+
+function readSecret({ value_from, prefix = '' }: { value_from: string; prefix?: string }, env: Environment): string {
+  const name = value_from.slice('env:'.length);
+  const secret = env[name];
+  if (!secret) throw new Error(`the environment variable \`${name}\`, which holds the credential of the service, is not set; set it and start again`);
+  if (!/^[\x21-\x7e]+$/.test(secret)) throw new Error(`the environment variable \`${name}\` holds characters that a header cannot carry; set it to the bare credential`);
+  return prefix + secret;
+}
