@@ -169,7 +169,7 @@ describe('once bytes may have left, a failure never claims the opposite', () => 
     const exchange = await postAndAudit({ deadlineMs: 150 });
     expect(exchange).toEqual(failure('deadline', true));
     expect(exchange.ms).toBeGreaterThanOrEqual(145);
-    expect(exchange.ms).toBeLessThan(600);
+    expect(exchange.ms).toBeLessThan(1500);
   });
 
   it('a head that drips in for ever, header by header', async () => {
@@ -393,7 +393,7 @@ describe('what comes back', () => {
     };
     const exchange = await postAndAudit({ deadlineMs: 200 });
     expect(exchange).toMatchObject({ kind: 'response', status: 200, body: { unreadable: 'deadline' } });
-    expect(exchange.ms).toBeLessThan(600);
+    expect(exchange.ms).toBeLessThan(1500);
   });
 
   it('a redirect is an answer, not an instruction', async () => {
