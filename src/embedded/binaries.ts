@@ -1,4 +1,4 @@
-import { access, chmod, mkdir, readFile, symlink } from 'node:fs/promises';
+import { access, chmod, mkdir, readFile, rm, symlink } from 'node:fs/promises';
 import { createRequire } from 'node:module';
 import { basename, dirname, join, relative, resolve } from 'node:path';
 import { EmbeddedPostgresError, useServer } from './failure.js';
@@ -52,8 +52,9 @@ async function linkLibraries(home: string, fallback: string): Promise<string | n
     }
     return null;
   } catch {
-    // A read-only node_modules, or one of another user.
-    await mkdir(fallback, { recursive: true });
+    // A read-only node_modules, or one of another user. Links of an earlier start may point to where the project once was.
+    await rm(fallback, { recursive: true, force: true });
+    await mkdir(fallback);
     await chmod(fallback, 0o755);
     for (const { source, target } of missing) await link(resolve(home, source), join(fallback, basename(target)));
     // A library that was found through a link looks for its own libraries beside the link.

@@ -56,6 +56,7 @@ async function create(dataDir: string, binaries: Binaries, account: Account): Pr
   const [dir, secret] = [join(draft, 'cluster'), join(draft, passwordFile)];
   await mkdir(dir, { mode: 0o700 });
   await writeFile(secret, randomBytes(24).toString('base64url'), { mode: 0o600 });
+  // Another uid passes through the draft, which is ours, to the two that are its own.
   await chmod(draft, account.owner ? 0o711 : 0o700);
   for (const path of [dir, secret]) await give(path, account);
   // The builtin locale provider sorts the same on every platform; the libraries of the system have no say.

@@ -3,7 +3,7 @@ export class EmbeddedPostgresError extends Error {
   override readonly name = 'EmbeddedPostgresError';
 }
 
-export const useServer = 'or set DATABASE_URL to a Postgres server of your own (14 or newer)';
+export const useServer = 'or set DATABASE_URL to a Postgres server of your own';
 
 /** The end of a program's output, indented for an error message. */
 export function quote(lines: readonly string[]): string {
