@@ -208,7 +208,7 @@ describe('what waits in a queue and is given up is never sent', () => {
     };
     const first = upstream.send(post(server.origin), options({ upstream: plan }));
     while (!held) await sleep(1);
-    const { socket } = { socket: held };
+    const socket = held;
     return { plan, first, finish: () => reply(socket, '{}') };
   }
 
@@ -249,7 +249,7 @@ describe('what waits in a queue and is given up is never sent', () => {
     const sends = Array.from({ length: 5 }, () => options({ upstream: plan }));
     const exchanges = await Promise.all(sends.map((sendOptions) => upstream.send(post(server.origin), sendOptions)));
     expect(exchanges[0]).toEqual(failure('reset', true));
-    exchanges.slice(1).forEach((exchange) => expect(exchange).toMatchObject({ kind: 'response', status: 200 }));
+    for (const exchange of exchanges.slice(1)) expect(exchange).toMatchObject({ kind: 'response', status: 200 });
     for (const { attempt } of sends) expect(server.times(attempt)).toBe(1);
   });
 });
@@ -467,7 +467,7 @@ async function fullBacklog() {
       Atomics.store(gate, 0, 1);
       Atomics.notify(gate, 0);
       const [text] = await bytes;
-      fillers.forEach((filler) => filler.destroy());
+      for (const filler of fillers) filler.destroy();
       await worker.terminate();
       return text;
     },

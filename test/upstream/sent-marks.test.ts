@@ -21,7 +21,7 @@ describe('sent marks', () => {
     await Promise.all(attempts.map((attempt) => request(pool, attempt)));
     expect(server.connections).toBe(1);
     expect(seen).toEqual(attempts.map((_, n) => attempts.map((__, m) => m <= n)));
-    marks.forEach((mark) => mark.release());
+    for (const mark of marks) mark.release();
     expect(watchedAttempts()).toBe(0);
     await pool.close();
     await server.close();
@@ -34,7 +34,7 @@ describe('sent marks', () => {
     const marks = [watchAttempt(attempt), watchAttempt(longer.slice(0, -1)), watchAttempt(longer)];
     await request(pool, longer, { 'x-note': `callgate-attempt: ${attempt}`, 'x-callgate-attempt': attempt });
     expect(marks.map(({ sent }) => sent)).toEqual([false, false, true]);
-    marks.forEach((mark) => mark.release());
+    for (const mark of marks) mark.release();
     await pool.close();
     await server.close();
   });
