@@ -17,7 +17,8 @@ export function sendAnswer(reply: FastifyReply, answer: Answer): FastifyReply {
   if (pause !== null) reply.header('retry-after', String(pause));
   if (refused && forbidsResend(answer)) reply.header('x-should-retry', 'false');
   if (status === 401) reply.header('www-authenticate', 'Bearer realm="callgate"');
-  return sendText(reply.code(status), refused ? 'application/problem+json' : 'application/json', JSON.stringify(answer));
+  const document = refused ? { ...answer, errors: answer.errors ?? [] } : answer;
+  return sendText(reply.code(status), refused ? 'application/problem+json' : 'application/json', JSON.stringify(document));
 }
 
 export function sendRefusal(reply: FastifyReply, refusal: Refusal, incidentId?: string): FastifyReply {

@@ -155,6 +155,12 @@ describe('POST /v1/calls: how an answer becomes a response', () => {
       expect(response.status).toBe(answer.status);
     });
 
+  it('gives a refusal the member `errors` even where the gate had none, so that no client has to ask for it', async () => {
+    const { errors, ...without } = problemAnswer(refuse('NOT_FOUND', 'x'));
+    expect(errors).toEqual([]);
+    expect((await propose({}, call, without)).answer.errors).toEqual([]);
+  });
+
   it('steers by the next action that the contract chose, not by the general one', async () => {
     const { response } = await propose({}, call, problemAnswer(refuse('PRECONDITION_FAILED', 'x', { next: 'retry' })));
     expect(response.headers.has('x-should-retry')).toBe(false);

@@ -20,9 +20,14 @@ describe('lists of the control plane', () => {
     expect(seen).toEqual([{ state: 'unknown', limit: 1 }]);
   });
 
+  it('knows no disposition of an operation, and says so instead of ignoring the filter', async () => {
+    const { control } = await listen();
+    expect((await fetch(`${control}/v1/operations?disposition=executed`, { headers: as('auditor') })).status).toBe(400);
+  });
+
   it.each([
     'limit=0', 'limit=501', 'limit=-1', 'limit=1.5', 'limit=ten', 'limit=', 'limit=5&limit=6', 'disposition=done', 'outcome=maybe', 'from=yesterday',
-    'to=2026-13-01T00:00:00Z', 'from=2026-01-01T00:00:00', 'session_id=', 'session_id=%00', 'sesion_id=s', 'state=unknown', 'tenant=other', `cursor=${'c'.repeat(2049)}`,
+    'to=2026-13-01T00:00:00Z', 'from=2026-01-01T00:00:00', 'from=1969-12-31T23:59:59Z', 'to=2026-06-30T23:59:60Z', 'session_id=', 'session_id=%00', 'sesion_id=s', 'state=unknown', 'tenant=other', `cursor=${'c'.repeat(2049)}`,
   ])('refuses `%s` instead of showing what was not asked for', async (query) => {
     let asked = false;
     const { control } = await listen({ records: { receipts: async () => { asked = true; return { items: [], next_cursor: null }; } } });

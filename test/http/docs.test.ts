@@ -4,7 +4,7 @@ import { renderErrorsMarkdown } from '../../src/http/control/errors-markdown.js'
 import { nextActions } from '../../src/model.js';
 import { listen } from './listeners.js';
 
-const unescape = (html: string): string =>
+const textOf = (html: string): string =>
   html.replace(/<[^>]+>/g, '').replace(/&#(\d+);/g, (_match, point: string) => String.fromCharCode(Number(point)));
 const plain = (text: string): string => text.replaceAll('`', '');
 
@@ -13,7 +13,7 @@ describe('every problem is explained where its `type` points', () => {
     const { control } = await listen();
     const response = await fetch(`${control}/docs/problems/${code}`);
     expect([response.status, response.headers.get('content-type')]).toEqual([200, 'text/html; charset=utf-8']);
-    const text = unescape(await response.text());
+    const text = textOf(await response.text());
     for (const part of [code, problem.title, String(problem.status), problem.disposition, problem.next, plain(problem.why), plain(problem.mend)]) {
       expect(text).toContain(part);
     }

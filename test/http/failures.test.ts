@@ -10,7 +10,7 @@ function raw(port: number, ...writes: string[]): Promise<string> {
     const socket = connect(port, '127.0.0.1');
     let received = '';
     socket.on('data', (chunk) => (received += chunk)).on('error', () => undefined).on('close', () => resolve(received));
-    writes.forEach((text, index) => setTimeout(() => socket.write(text), index * 60));
+    for (const [index, text] of writes.entries()) setTimeout(() => socket.write(text), index * 60);
   });
 }
 

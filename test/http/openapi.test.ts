@@ -99,7 +99,7 @@ describe('real answers over real sockets satisfy the schemas', () => {
 
   it('answers of every disposition that is no refusal, with no member that is not described', async () => {
     for (const disposition of ['executed', 'replayed', 'pending', 'unknown', 'approval_required', 'review'] as const) {
-      const answer = { ...executed, disposition, duplicate_of: 'c-0', verify_with: { tool: 'get_credit_receipt', arguments: {} }, review_id: 'rev_1' };
+      const answer = { ...executed, disposition, duplicate_of: 'c-0', verify_with: { tool: 'get_credit_receipt', arguments: {} }, review_id: 'rev_1', detail: 'It was sent.', code: 'RECONCILING' };
       const { agent } = await listen({ door: { propose: async () => answer } });
       const body = await held('post', '/v1/calls', await post(`${agent}/v1/calls`, as('agent')));
       expect(Object.keys(body as object).filter((member) => !membersOf('Answer').has(member))).toEqual([]);
@@ -131,12 +131,12 @@ describe('real answers over real sockets satisfy the schemas', () => {
 
   it('the control listener, records found and not, good queries and bad, ready and not', async () => {
     const receipt = { id: 'rcp_1', kind: 'effect', operation_id: 'op_1', session_id: 's', tool: 't', disposition: 'executed', outcome: 'committed', recorded_at: '2026-01-01T00:00:00.000Z' };
-    const operation = { operation_id: 'op_1', tool: 't', state: 'committed', outcome: 'committed', session_id: 's', created_at: '2026-01-01T00:00:00.000Z' };
+    const operation = { id: 'op_1', generation: 1, tool: 't', state: 'committed', outcome: 'committed', verified: true, session_id: 's', created_at: '2026-01-01T00:00:00.000000Z', settled_at: null };
     const { control } = await listen({
       records: {
         receipts: async () => ({ items: [receipt], next_cursor: 'next' }), operations: async () => ({ items: [operation], next_cursor: null }),
         receipt: async (_tenant, id) => (id === 'rcp_1' ? receipt : null),
-        operation: async (_tenant, id) => (id === 'op_1' ? { ...operation, attempts: [], receipts: [receipt] } : null),
+        operation: async (_tenant, id) => (id === 'op_1' ? { ...operation, attempts: [], proposals: [{ answered_from: '2026-01-01T00:00:00.000000Z' }], receipts: [receipt] } : null),
       },
     });
     const visit = async (path: string, url: string, headers: Record<string, string> = as('auditor')) => held('get', path, await fetch(control + url, { headers }));

@@ -5,7 +5,7 @@ import { principalOf } from '../authentication.js';
 import type { Proposal } from '../ports.js';
 import { readPreferences, reportApplied } from '../prefer.js';
 import { sendAnswer, sendRefusal, statusOf } from '../reply.js';
-import type { AgentServerParts } from './server.js';
+import type { AgentServerParts } from './parts.js';
 
 const maxKeyBytes = 512;
 const w3cTraceparent = /^[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}$/;

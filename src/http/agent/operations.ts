@@ -5,7 +5,7 @@ import { principalOf } from '../authentication.js';
 import { isIdentifier } from '../identifier.js';
 import { readPreferences, reportApplied } from '../prefer.js';
 import { sendAnswer, sendRefusal, statusOf } from '../reply.js';
-import type { AgentServerParts } from './server.js';
+import type { AgentServerParts } from './parts.js';
 
 const schema = { params: Type.Object({ id: Type.String() }) };
 const unknownOperation = refuse('OPERATION_NOT_FOUND', 'No operation of this caller has that id.');

@@ -1,16 +1,11 @@
 /** The agent plane: propose a call, ask for its outcome, cancel it, list the tools. */
 import { rawBody } from '../body.js';
 import { requireCredential } from '../authentication.js';
-import type { AgentDoor, Authenticator } from '../ports.js';
-import { type App, createServer, type ServerParts } from '../server.js';
+import { type App, createServer } from '../server.js';
 import { callRoutes } from './calls.js';
 import { operationRoutes } from './operations.js';
+import type { AgentServerParts } from './parts.js';
 import { toolRoutes } from './tools.js';
-
-export interface AgentServerParts extends ServerParts {
-  door: AgentDoor;
-  authenticator: Authenticator;
-}
 
 /** Builds and does not listen: `await app.listen({ host, port })` does. */
 export function buildAgentServer(parts: AgentServerParts): App {

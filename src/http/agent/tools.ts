@@ -4,7 +4,7 @@ import type { JsonObject } from '../../model.js';
 import { principalOf } from '../authentication.js';
 import type { AgentDoor } from '../ports.js';
 import { sendJson } from '../reply.js';
-import type { AgentServerParts } from './server.js';
+import type { AgentServerParts } from './parts.js';
 
 type Tool = ReturnType<AgentDoor['tools']>[number];
 

@@ -4,7 +4,7 @@ import type { FastifyReply } from 'fastify';
 import { type ProblemCode, problems, refuse } from '../../errors.js';
 import { sendRefusal, sendText } from '../reply.js';
 import { contentSecurityPolicy, indexPage, problemPage } from './pages.js';
-import type { ControlServerParts } from './server.js';
+import type { ControlServerParts } from './parts.js';
 
 const unknownPage = refuse('ROUTE_NOT_FOUND', 'No problem has that code; `/docs` lists all of them.');
 

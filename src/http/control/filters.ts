@@ -13,12 +13,11 @@ const text = Type.String({ minLength: 1, maxLength: 512, pattern: '^[^\\u0000]*$
 const instant = Type.String({ format: 'date-time' });
 const oneOf = (values: readonly string[]) => Type.Unsafe<string>({ type: 'string', enum: [...values] });
 
-const members = {
+const shared = {
   session_id: Type.Optional(text),
   intent_id: Type.Optional(text),
   tool: Type.Optional(text),
   principal: Type.Optional(text),
-  disposition: Type.Optional(oneOf(dispositions)),
   outcome: Type.Optional(oneOf(outcomes)),
   from: Type.Optional(instant),
   to: Type.Optional(instant),
@@ -26,14 +25,23 @@ const members = {
   cursor: Type.Optional(Type.String({ minLength: 1, maxLength: 2048, pattern: '^[^\\u0000]*$' })),
 };
 
-export const receiptQuery = Type.Object(members, { additionalProperties: false });
-export const operationQuery = Type.Object({ ...members, state: Type.Optional(oneOf(operationStates)) }, { additionalProperties: false });
+export const receiptQuery = Type.Object({ ...shared, disposition: Type.Optional(oneOf(dispositions)) }, { additionalProperties: false });
+/** An operation has a state; dispositions are of answers, and so of receipts. */
+export const operationQuery = Type.Object({ ...shared, state: Type.Optional(oneOf(operationStates)) }, { additionalProperties: false });
 
-type Filter<Query extends { limit?: string }> = Omit<Query, 'limit'> & Pick<ReceiptFilter, 'limit'>;
+type SharedQuery = Pick<Static<typeof receiptQuery>, 'limit' | 'from' | 'to'>;
+type Filter<Query extends SharedQuery> = Omit<Query, 'limit'> & Pick<ReceiptFilter, 'limit'>;
 
-export function filterOf<Query extends Static<typeof receiptQuery>>(query: Query): Filter<Query> | Refusal {
+export function filterOf<Query extends SharedQuery>(query: Query): Filter<Query> | Refusal {
   const limit = query.limit === undefined ? defaultLimit : Number(query.limit);
-  if (limit >= 1 && limit <= maxLimit) return { ...query, limit };
-  const message = `must be 1 to ${maxLimit}`;
-  return refuse('INVALID_ENVELOPE', `\`limit\` ${message}.`, { errors: [{ pointer: '/limit', code: 'INVALID_PARAMETER', message }] });
+  if (limit < 1 || limit > maxLimit) return invalid('limit', `must be 1 to ${maxLimit}`);
+  for (const name of ['from', 'to'] as const) {
+    const instant = query[name];
+    if (instant !== undefined && !(Date.parse(instant) >= 0)) return invalid(name, 'must be an instant since 1970 without a leap second');
+  }
+  return { ...query, limit };
+}
+
+function invalid(parameter: string, message: string): Refusal {
+  return refuse('INVALID_ENVELOPE', `\`${parameter}\` ${message}.`, { errors: [{ pointer: `/${parameter}`, code: 'INVALID_PARAMETER', message }] });
 }

@@ -5,7 +5,7 @@ import { allow, principalOf } from '../authentication.js';
 import { isIdentifier } from '../identifier.js';
 import { sendJson, sendRefusal } from '../reply.js';
 import { filterOf, operationQuery } from './filters.js';
-import type { ControlServerParts } from './server.js';
+import type { ControlServerParts } from './parts.js';
 
 const onRequest = allow('auditor', 'reviewer', 'admin', 'application');
 const unknownOperation = refuse('OPERATION_NOT_FOUND', 'No operation of this tenant has that id.');

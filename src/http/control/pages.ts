@@ -59,13 +59,13 @@ function operationsOf(openapi: JsonObject): string[][] {
   return paths.flatMap(([path, item]) =>
     Object.entries(item)
       .filter(([method]) => method === 'get' || method === 'post')
-      .map(([method, { tags, summary }]) => [escape(tags?.[0] ?? ''), code(`${method.toUpperCase()} ${path}`), prose(summary ?? '')]));
+      .map(([method, { tags, summary }]) => [escapeHtml(tags?.[0] ?? ''), code(`${method.toUpperCase()} ${path}`), prose(summary ?? '')]));
 }
 
 function page(title: string, body: string): string {
   return `<!doctype html>
 <html lang="en">
-<head><meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>${escape(title)}</title><style>${style}</style></head>
+<head><meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>${escapeHtml(title)}</title><style>${style}</style></head>
 <body>${body}
 </body>
 </html>
@@ -78,14 +78,14 @@ function table(headings: string[], rows: string[][]): string {
 }
 
 function code(text: string): string {
-  return `<code>${escape(text)}</code>`;
+  return `<code>${escapeHtml(text)}</code>`;
 }
 
 /** Text of ours with `code` in backticks. */
 function prose(text: string): string {
-  return escape(text).replace(/`([^`]+)`/g, '<code>$1</code>');
+  return escapeHtml(text).replace(/`([^`]+)`/g, '<code>$1</code>');
 }
 
-function escape(text: string): string {
+function escapeHtml(text: string): string {
   return text.replace(/[&<>"']/g, (character) => `&#${character.charCodeAt(0)};`);
 }

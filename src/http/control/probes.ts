@@ -2,7 +2,7 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox';
 import type { Health, Log } from '../ports.js';
 import { sendJson, sendText } from '../reply.js';
-import type { ControlServerParts } from './server.js';
+import type { ControlServerParts } from './parts.js';
 
 type Readiness = Awaited<ReturnType<Health['readiness']>>;
 

@@ -1,0 +1,8 @@
+/** What the agent listener is made of. */
+import type { AgentDoor, Authenticator } from '../ports.js';
+import type { ServerParts } from '../server.js';
+
+export interface AgentServerParts extends ServerParts {
+  door: AgentDoor;
+  authenticator: Authenticator;
+}

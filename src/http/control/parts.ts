@@ -1,0 +1,13 @@
+/** What the control listener is made of. */
+import type { JsonObject } from '../../model.js';
+import type { Authenticator, Health, MetricsPage, Records } from '../ports.js';
+import type { ServerParts } from '../server.js';
+
+export interface ControlServerParts extends ServerParts {
+  records: Records;
+  health: Health;
+  authenticator: Authenticator;
+  metricsPage: MetricsPage;
+  /** The parsed openapi.yaml; see `readOpenapi`. */
+  openapi: JsonObject;
+}
