@@ -20,7 +20,9 @@ async function candidates(): Promise<Account[]> {
       { name: 'a user namespace', prefix: namespace },
     ];
   }
-  const capable = ['setpriv', `--reuid=${nobody}`, `--regid=${nobody}`, '--clear-groups', '--inh-caps=+dac_override', '--ambient-caps=+dac_override', '--'];
+  const capable = [
+    'setpriv', `--reuid=${nobody}`, `--regid=${nobody}`, '--clear-groups', '--inh-caps=+dac_override', '--ambient-caps=+dac_override', '--',
+  ];
   return [
     { name: 'nobody', prefix: [], uid: nobody, owner: nobody },
     { name: 'a user namespace', prefix: namespace, owner: 0 },

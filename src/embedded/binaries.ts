@@ -6,7 +6,7 @@ import { EmbeddedPostgresError, useServer } from './failure.js';
 export interface Binaries {
   initdb: string;
   postgres: string;
-  /** The whole environment of these programs; nothing is inherited but PATH: PG… variables change what they do, and secrets of ours are none of theirs. */
+  /** The whole environment of these programs, of ours only PATH: PG… variables change what they do, and secrets are not for them. */
   env: NodeJS.ProcessEnv;
 }
 

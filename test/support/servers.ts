@@ -106,7 +106,8 @@ export async function startRedis(): Promise<TestRedis> {
     const started = await tryRedis(await freePort());
     if (!Array.isArray(started)) return started;
     if (tries === 3 || !started.some((line) => line.includes('Address already in use'))) {
-      throw new Error(`redis-server did not start: install it (\`apt-get install redis-server\`) or set REDIS_URL. It said:\n${started.slice(-5).join('\n')}`);
+      const said = started.slice(-5).join('\n');
+      throw new Error(`redis-server did not start: install it (\`apt-get install redis-server\`) or set REDIS_URL. It said:\n${said}`);
     }
   }
 }
