@@ -1,0 +1,81 @@
+/**
+ * What is counted and timed. Labels have few values by construction: never a tenant, a principal, an id or a text of a
+ * caller.
+ */
+import { collectDefaultMetrics, Counter, Gauge, Histogram, Registry } from 'prom-client';
+import { type OperationState, operationStates, type StageName } from '../model.js';
+
+export type RecoveryEvent = 'taken_over' | 'settled' | 'deferred' | 'escalated' | 'failed';
+
+/** Durations are in seconds, as Prometheus has them. */
+export interface Metrics {
+  /** Once per answer. @param tool empty where no published tool was named, since a caller can invent names */
+  call(tool: string, disposition: string): void;
+  stage(stage: StageName, seconds: number): void;
+  /** @param outcome `response`, or the reason of a failure */
+  exchange(service: string, outcome: string): void;
+  /** One commit of the ledger. @param lane for instance `intents` */
+  flush(lane: string, rows: number, seconds: number): void;
+  /** Open operations of the installation, as last counted; a state that is not named has none. */
+  operationsOpen(counts: Partial<Record<OperationState, number>>): void;
+  recovered(event: RecoveryEvent, operations?: number): void;
+  /** @param sample `route` is the template of a path, never the path */
+  observeRequest(sample: { plane: string; method: string; route: string; status: number; seconds: number }): void;
+  /** What `/metrics` shows. */
+  readonly page: { readonly contentType: string; metrics(): Promise<string> };
+}
+
+export interface MetricsOptions {
+  version: string;
+  /** Memory, CPU and event loop of the process; on by default. */
+  process?: boolean;
+}
+
+const secondsBuckets = [0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10];
+const rowsBuckets = [1, 2, 4, 8, 16, 32, 64, 128, 256];
+
+/** States that wait for something; the others are final. */
+const openStates = operationStates.filter((state) => ['parked', 'approved', 'sending', 'accepted', 'unknown', 'review'].includes(state));
+
+export function createMetrics({ version, process: ofProcess = true }: MetricsOptions): Metrics {
+  const registry = new Registry();
+  const registers = [registry];
+  if (ofProcess) collectDefaultMetrics({ register: registry });
+
+  const calls = new Counter({ name: 'callgate_calls_total', help: 'Answers to proposed calls.', labelNames: ['disposition', 'tool'], registers });
+  const stages = new Histogram({ name: 'callgate_stage_seconds', help: 'Time in each stage of a call.', labelNames: ['stage'], buckets: secondsBuckets, registers });
+  const exchanges = new Counter({ name: 'callgate_upstream_exchanges_total', help: 'Exchanges with domain services.', labelNames: ['service', 'outcome'], registers });
+  const flushRows = new Histogram({ name: 'callgate_ledger_flush_rows', help: 'Rows in one commit of the ledger.', labelNames: ['lane'], buckets: rowsBuckets, registers });
+  const flushSeconds = new Histogram({ name: 'callgate_ledger_flush_seconds', help: 'Time of one commit of the ledger.', labelNames: ['lane'], buckets: secondsBuckets, registers });
+  const open = new Gauge({ name: 'callgate_operations_open', help: 'Operations that have not ended.', labelNames: ['state'], registers });
+  const recoveries = new Counter({ name: 'callgate_recoveries_total', help: 'Operations that recovery dealt with.', labelNames: ['event'], registers });
+  const requests = new Histogram({ name: 'callgate_http_request_seconds', help: 'HTTP requests.', labelNames: ['plane', 'method', 'route', 'status'], buckets: secondsBuckets, registers });
+  const build = new Gauge({ name: 'callgate_build_info', help: 'Always 1; the labels say what runs.', labelNames: ['version', 'node'], registers });
+  build.set({ version, node: process.version }, 1);
+
+  const toolLabel = boundedLabel(1_000);
+  return {
+    call: (tool, disposition) => calls.inc({ disposition, tool: toolLabel(tool) }),
+    stage: (stage, seconds) => stages.observe({ stage }, seconds),
+    exchange: (service, outcome) => exchanges.inc({ service, outcome }),
+    flush(lane, rows, seconds) {
+      flushRows.observe({ lane }, rows);
+      flushSeconds.observe({ lane }, seconds);
+    },
+    operationsOpen(counts) {
+      for (const state of openStates) open.set({ state }, counts[state] ?? 0);
+    },
+    recovered: (event, operations = 1) => recoveries.inc({ event }, operations),
+    observeRequest: ({ plane, method, route, status, seconds }) => requests.observe({ plane, method, route, status: String(status) }, seconds),
+    page: registry,
+  };
+}
+
+/** The first so many values as they are and `other` for the rest, should a caller's text ever get this far. */
+function boundedLabel(limit: number): (value: string) => string {
+  const seen = new Set<string>();
+  return (value) => {
+    if (seen.size < limit) seen.add(value);
+    return seen.has(value) ? value : 'other';
+  };
+}
