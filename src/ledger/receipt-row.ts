@@ -2,7 +2,7 @@
 import { canonicalText, sha256 } from '../canonical.js';
 import type { Receipt } from '../gate/ports.js';
 import type { Json } from '../model.js';
-import { timeOfId } from './receipt-id.js';
+import { timeOfId } from '../receipt-id.js';
 import { hex } from './operation-row.js';
 
 export interface ReceiptRow {

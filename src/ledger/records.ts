@@ -2,7 +2,7 @@
 import type pg from 'pg';
 import { BadCursor, type Page, type ReceiptFilter, type Records } from '../http/ports.js';
 import type { JsonObject } from '../model.js';
-import { firstIdAt } from './receipt-id.js';
+import { firstIdAt } from '../receipt-id.js';
 
 export function openRecords(pool: pg.Pool): Records {
   return {

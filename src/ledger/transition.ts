@@ -38,7 +38,7 @@ moved as (
     absent_from = case when m.absent_set then now() + m.absent_ms * interval '1 ms' else o.absent_from end,
     owner = case when m.release or m.settle then null else o.owner end,
     sealed_answer = coalesce(m.sealed_answer, o.sealed_answer),
-    sealed_request = case when m.settle and not coalesce(m.due_set, false) then null else o.sealed_request end,
+    sealed_request = case when m.settle and m.due_ms is null then null else o.sealed_request end,
     effect_receipt = coalesce(m.effect_receipt, o.effect_receipt),
     settled_at = case when m.settle then now() else o.settled_at end
   from move m

@@ -1,0 +1,134 @@
+/** Answers: a refusal, and how an operation stands. Everything that an agent is told about a call is put together here. */
+import { problems, type ProblemCode, type Refusal } from '../errors.js';
+import type { Answer, Disposition, Json, JsonObject, NextAction, OperationState, Outcome } from '../model.js';
+import type { Operation } from './ports.js';
+import type { Progress } from './progress.js';
+
+function blank(progress: Progress): Answer {
+  const { tool } = progress;
+  return {
+    disposition: 'failed', next_action: 'abandon', call_id: progress.callId, operation_id: null, tool: progress.toolName,
+    contract: tool ? { version: tool.version, digest: tool.digest } : null,
+    outcome: null, verified: false, evidence_of_change: false, result: null, states: {}, legal_actions: [],
+    receipts: { decision: progress.decisionReceipt, effect: null }, repaired: progress.repaired, retry_after_ms: null, trace: progress.trace,
+  };
+}
+
+const defaultRetryMs = 1000;
+const waitsFor: ReadonlySet<Disposition> = new Set(['in_progress', 'rate_limited', 'unavailable']);
+
+/** A refusal before dispatch, as an RFC 9457 document. */
+export function refusalAnswer(refusal: Refusal, progress: Progress, operationId: string | null = null): Answer {
+  const problem = problems[refusal.refused];
+  return {
+    ...blank(progress),
+    operation_id: operationId,
+    ...problemMembers(refusal.refused, refusal),
+    states: refusal.states ?? {},
+    legal_actions: refusal.legalActions ?? [],
+    retry_after_ms: refusal.retryAfterMs ?? (waitsFor.has(problem.disposition) ? defaultRetryMs : null),
+    ...(refusal.errors ? { errors: refusal.errors } : {}),
+    ...(refusal.nearestTools?.length ? { nearest_tools: refusal.nearestTools } : {}),
+  };
+}
+
+function problemMembers(code: ProblemCode, given: { detail: string; code?: string; next?: NextAction }): Partial<Answer> & Pick<Answer, 'disposition' | 'next_action'> {
+  const problem = problems[code];
+  return {
+    disposition: problem.disposition, next_action: given.next ?? problem.next, type: `/docs/problems/${code}`, title: problem.title,
+    status: problem.status, detail: given.detail, code: given.code ?? code,
+  };
+}
+
+/** How an operation ended or stands, kept with it so that every later asker is told the same. */
+export interface Told {
+  result: Json;
+  states: Record<string, string>;
+  legal_actions: string[];
+  /** Only of an end without effect. */
+  problem?: { code: ProblemCode; detail: string; contractCode?: string; next?: NextAction };
+  retryAfterMs?: number;
+  /** A read-back is still owed; this is the read that shows the effect. */
+  verifyWith?: { tool: string; arguments: { [key: string]: Json } };
+  next?: NextAction;
+  /** What policy saw, for the re-check at a replay; never part of an answer. */
+  resource?: { type: string; id: string; attributes: JsonObject } | null;
+}
+
+export interface Asker {
+  progress: Progress;
+  /** How this asker came to it: its own proposal, the same call again, or an equal one under another call id. */
+  as: 'proposer' | 'again' | 'duplicate' | 'reader';
+}
+
+const openDetail: Partial<Record<OperationState, string>> = {
+  sending: 'The call is being made. Ask for this operation again; do not propose a new call.',
+  accepted: 'The service accepted the call and has not confirmed it yet. Ask for this operation again; do not propose a new call.',
+  unknown: 'The call may have taken effect; its outcome is being read back. Ask for this operation again; do not propose a new call.',
+  review: 'The outcome could not be settled by evidence and is with a person. Do not propose the call again.',
+};
+
+/** The answer object for an operation in whatever state it is. */
+export function operationAnswer(operation: Operation, asker: Asker): Answer {
+  const told = operation.answer as unknown as Told | null;
+  const answer: Answer = {
+    ...blank(asker.progress),
+    call_id: asker.as === 'reader' ? operation.callId : (asker.progress.callId ?? operation.callId),
+    operation_id: operation.id,
+    tool: operation.tool,
+    contract: { version: operation.contractVersion, digest: operation.contractDigest },
+    outcome: operation.outcome,
+    verified: operation.verified,
+    evidence_of_change: operation.effect !== 'none' && operation.verified,
+    result: told?.result ?? null,
+    states: told?.states ?? {},
+    legal_actions: told?.legal_actions ?? [],
+    receipts: { decision: operation.decisionReceipt, effect: operation.effectReceipt },
+    ...(asker.as === 'duplicate' ? { duplicate_of: operation.callId } : {}),
+  };
+  return { ...answer, ...standing(operation, told, asker) };
+}
+
+function standing(operation: Operation, told: Told | null, asker: Asker): Partial<Answer> {
+  switch (operation.state) {
+    case 'committed': {
+      const replayed = asker.as === 'again' || asker.as === 'duplicate';
+      const owed = !operation.verified && told?.verifyWith !== undefined;
+      return {
+        disposition: replayed ? 'replayed' : 'executed',
+        next_action: owed ? 'verify' : 'continue',
+        ...(owed && told?.verifyWith ? { verify_with: told.verifyWith } : {}),
+        ...(told ? {} : { detail: 'The result itself has passed its retention; the outcome stands.', code: 'RESULT_EXPIRED' }),
+      };
+    }
+    case 'sending':
+    case 'unknown': return open(operation, 'unknown', 'wait');
+    case 'accepted': return open(operation, 'pending', 'wait');
+    case 'review': return { ...open(operation, 'review', 'escalate'), review_id: `rev_${operation.id.slice(3)}` };
+    case 'parked':
+    case 'approved': return open(operation, 'approval_required', 'escalate');
+    default: return ended(operation, told);
+  }
+}
+
+function open(operation: Operation, disposition: Disposition, next: NextAction): Partial<Answer> {
+  const outcome: Outcome = operation.state === 'accepted' ? 'accepted' : (operation.outcome ?? 'unknown');
+  return {
+    disposition, next_action: next, outcome, retry_after_ms: next === 'wait' ? defaultRetryMs : null,
+    detail: openDetail[operation.state] ?? 'The operation is waiting.', ...(operation.reason ? { code: operation.reason } : {}),
+  };
+}
+
+function ended(operation: Operation, told: Told | null): Partial<Answer> {
+  const code: ProblemCode = told?.problem?.code ?? (operation.state === 'cancelled' || operation.state === 'abandoned' ? 'CANCELLED' : 'NOT_COMMITTED');
+  const problem = told?.problem;
+  return {
+    ...problemMembers(code, {
+      detail: problem?.detail ?? problems[code].why,
+      ...(problem?.contractCode ? { code: problem.contractCode } : {}),
+      ...(problem?.next ? { next: problem.next } : {}),
+    }),
+    retry_after_ms: told?.retryAfterMs ?? (waitsFor.has(problems[code].disposition) ? defaultRetryMs : null),
+  };
+}
+

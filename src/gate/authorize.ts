@@ -1,0 +1,81 @@
+/**
+ * Stage 3, authorize: may this principal use the tool at all, and later this action on this resource. Decisions are pure.
+ *
+ * A resource out of sight and one that does not exist are answered by the same words after the same work: for a missing one policy is
+ * asked about an empty resource, so that neither body nor time tells them apart.
+ */
+import type { ToolPlan } from '../contract/plan.js';
+import { refuse, type Refusal } from '../errors.js';
+import type { JsonObject } from '../model.js';
+import type { PolicyDecision, PolicyEngine } from '../policy/decision.js';
+import { type AuthorizedCall, type ObservedCall, passed, type PermittedCall, type ShapedCall } from './calls.js';
+
+/** Decisions about a tool alone depend on nothing that changes from call to call. */
+const toolDecisions = new WeakMap<PolicyEngine, Map<string, PolicyDecision>>();
+const maxToolDecisions = 10_000;
+
+type Asking = Pick<ShapedCall, 'principal' | 'envelope'>;
+
+export function decideTool(policy: PolicyEngine, call: Asking, tool: ToolPlan): PolicyDecision {
+  const { principal, envelope } = call;
+  const decisions = toolDecisions.get(policy) ?? new Map<string, PolicyDecision>();
+  toolDecisions.set(policy, decisions);
+  const key = JSON.stringify([principal.tenant, principal.id, principal.roles, envelope.subject, envelope.purpose, tool.name, tool.effect]);
+  const known = decisions.get(key);
+  if (known) return known;
+  const decision = policy.decide({
+    principal, subject: envelope.subject || null, purpose: envelope.purpose || null, action: tool.name,
+    resource: { type: 'Tool', id: tool.name, attributes: { effect: tool.effect } }, args: {},
+  });
+  if (decisions.size >= maxToolDecisions) decisions.clear();
+  decisions.set(key, decision);
+  return decision;
+}
+
+export function authorizeTool(policy: PolicyEngine, call: ShapedCall): PermittedCall | Refusal {
+  const decision = decideTool(policy, call, call.tool);
+  if (!decision.allowed) return refuse('FORBIDDEN', `Policy does not allow \`${call.tool.name}\` for this purpose.`);
+  return passed<ShapedCall, PermittedCall>(call, { toolPolicies: decision.determining });
+}
+
+export interface Resource { type: string; id: string; attributes: JsonObject }
+
+export function decideResource(policy: PolicyEngine, call: Asking & { args: JsonObject }, action: string, resource: Resource): PolicyDecision {
+  const { principal, envelope, args } = call;
+  return policy.decide({ principal, subject: envelope.subject || null, purpose: envelope.purpose || null, action, resource, args });
+}
+
+export function resourceOf(call: ObservedCall): Resource | null {
+  const { entity } = call.identity;
+  if (!entity) return null;
+  const observed = call.observations.find(({ name }) => name === entity.type);
+  return { type: entity.type, id: entity.id, attributes: observed?.value ?? {} };
+}
+
+export function authorizeResource(policy: PolicyEngine, call: ObservedCall): AuthorizedCall | Refusal {
+  const { tool } = call;
+  const resource = resourceOf(call);
+  if (!resource || !tool.entity) {
+    return call.absent ? hidden(call) : passed<ObservedCall, AuthorizedCall>(call, { resourcePolicies: [] });
+  }
+  const decision = decideResource(policy, call, tool.name, resource);
+  if (decision.allowed && !call.absent) return passed<ObservedCall, AuthorizedCall>(call, { resourcePolicies: decision.determining });
+  const reader = tool.entity.observation.tool.name;
+  const mayRead = reader !== tool.name && decideResource(policy, { ...call, args: {} }, reader, resource).allowed;
+  if (mayRead && !call.absent) return refuse('FORBIDDEN', `Policy does not allow \`${tool.name}\` on this ${resource.type} with these arguments.`);
+  return hidden(call);
+}
+
+/** The one answer for what does not exist and for what this caller may not see. */
+export function hidden(call: Pick<ShapedCall, 'identity'>): Refusal {
+  return refuse('NOT_FOUND', `There is no such ${call.identity.entity?.type ?? 'resource'} for this caller.`);
+}
+
+/** Actions of a state that this caller may use: on its list, and permitted by policy. */
+export function usableActions(policy: PolicyEngine, tools: ReadonlyMap<string, ToolPlan>, call: ShapedCall, state: string): string[] {
+  const { principal, tool } = call;
+  return Object.keys(tool.entity?.transitions[state] ?? {}).filter((action) => {
+    const plan = tools.get(action);
+    return plan !== undefined && (principal.tools === '*' || principal.tools.includes(action)) && decideTool(policy, call, plan).allowed;
+  });
+}

@@ -1,0 +1,101 @@
+/**
+ * What each step of the path hands to the next (semantics.md section 2). A step takes exactly what the one before it returns,
+ * so that a step that was skipped does not compile.
+ */
+import type { ToolPlan } from '../contract/plan.js';
+import type { JsonObject, Principal } from '../model.js';
+import type { Found } from './ports.js';
+
+/** The members of a proposal around its arguments (protocol.md, "Proposing a call"). */
+export interface Envelope {
+  sessionId: string;
+  /** '' where there is none. */
+  turnId: string;
+  intentId: string;
+  /** As the caller gave it; minted when it was absent or empty. */
+  callId: string;
+  callIdMinted: boolean;
+  occurrence: number;
+  expectedVersion: string | null;
+  idempotencyKey: string | null;
+  purpose: string;
+  subject: string;
+}
+
+/** One well-formed call of an allowlisted tool by somebody who may name this purpose and subject. */
+export interface ParsedCall {
+  principal: Principal;
+  envelope: Envelope;
+  tool: ToolPlan;
+  given: JsonObject;
+}
+
+/** Its arguments satisfy the schema and each other; what is bound to the principal is bound. */
+export interface ShapedCall extends ParsedCall {
+  args: JsonObject;
+  bound: JsonObject;
+  repaired: string[];
+  identity: CallIdentities;
+}
+
+export interface CallIdentities {
+  /** Null for a read, whose operation identity is its call identity. */
+  callKey: Buffer | null;
+  fingerprint: Buffer;
+  operation: Buffer;
+  /** Of the occurrence before this one, which must have committed; null for a first. */
+  previousOccurrence: Buffer | null;
+  /** True where the application's own key names the operation. */
+  ownKey: boolean;
+  /** Sorted; empty for a read. */
+  guardKeys: readonly string[];
+  /** `order:O-417`, where the tool has an entity. */
+  entity: { type: string; id: string; key: string } | null;
+}
+
+declare const permitted: unique symbol;
+/** Policy allows this principal to use this tool for this purpose at all. */
+export interface PermittedCall extends ShapedCall { readonly [permitted]: true; toolPolicies: string[] }
+
+/** Nothing answers it yet, so it is a new proposal: this is the generation that it would become. */
+export interface FreshCall extends PermittedCall {
+  generation: number;
+  upstreamKey: string;
+  /** What the call identity stood for before, if anything. */
+  previousOperation: string | null;
+  seenVersion: Found['seenVersion'];
+}
+
+export interface Observation {
+  name: string;
+  tool: string;
+  value: JsonObject;
+  version: string | null;
+  /** On the clock of `performance.now()`. */
+  at: number;
+  ms: number;
+}
+
+/** `absent`: its entity does not exist at the upstream; authorize answers for it, so that hidden and missing look alike. */
+export interface ObservedCall extends FreshCall {
+  observations: Observation[];
+  entityState: string | null;
+  absent: boolean;
+}
+
+declare const authorized: unique symbol;
+/** Policy allows this action on this resource with these arguments. */
+export interface AuthorizedCall extends ObservedCall { readonly [authorized]: true; resourcePolicies: string[] }
+
+declare const admitted: unique symbol;
+/** Legal in the present state, on the present version, with every precondition true: only this may be executed. */
+export interface AdmittedCall extends AuthorizedCall {
+  readonly [admitted]: true;
+  /** Declared next state of the entity, where it has a transition table. */
+  nextState: string | null;
+}
+
+/** The one place that marks a call as having passed a check; only the stage that made the check calls it. */
+export function passed<From extends object, To extends From>(call: From, found: Omit<To, keyof From | symbol>): To {
+  return Object.assign(call, found) as unknown as To;
+}

@@ -1,0 +1,69 @@
+/** What the agent listener offers beside proposing: how an operation stands, cancelling, and the tools there are. */
+import { modelView } from '../contract/views/model.js';
+import { refuse } from '../errors.js';
+import type { Answer, Principal } from '../model.js';
+import { operationAnswer, refusalAnswer } from './answer.js';
+import { decideTool } from './authorize.js';
+import type { Parts } from './parts.js';
+import { call } from './pipeline.js';
+import type { Operation } from './ports.js';
+import { Progress } from './progress.js';
+import type { AgentDoor } from '../http/ports.js';
+
+const pollMs = 200;
+
+export function openDoor(parts: Parts): AgentDoor {
+  return {
+    propose: ({ body, principal, idempotencyKey, patienceMs, respondAsync }) =>
+      call(parts, { body, principal, ...(idempotencyKey === undefined ? {} : { idempotencyKey }) }, {
+        patienceMs: patienceMs ?? parts.settings.patienceMs, respondAsync: respondAsync ?? false,
+      }),
+
+    async operation(principal, operationId, patienceMs) {
+      const until = performance.now() + patienceMs;
+      for (;;) {
+        const operation = await own(parts, principal, operationId);
+        if (!operation) return noSuchOperation();
+        const left = until - performance.now();
+        if (!isOpen(operation) || left <= 0) return operationAnswer(operation, { progress: reader(), as: 'reader' });
+        await parts.locks.heard(operation.id, Math.min(left, pollMs));
+      }
+    },
+
+    async cancel(principal, operationId) {
+      const operation = await own(parts, principal, operationId);
+      if (!operation) return noSuchOperation();
+      if (operation.state === 'cancelled') return operationAnswer(operation, { progress: reader(), as: 'reader' });
+      return refusalAnswer(refuse('TOO_LATE', `The operation is ${operation.state}; only what has not been sent can be cancelled.`), reader(), operation.id);
+    },
+
+    tools(principal) {
+      const { catalogue, policy } = parts.served();
+      const envelope = { subject: principal.subject ?? '', purpose: principal.purposes[0] ?? '' };
+      return [...catalogue.tools.values()]
+        .filter((tool) => principal.tools === '*' || principal.tools.includes(tool.name))
+        .filter((tool) => decideTool(policy, { principal, envelope: envelope as Parameters<typeof decideTool>[1]['envelope'] }, tool).allowed)
+        .map((tool) => ({ ...modelView(tool), version: tool.version, digest: tool.digest }));
+    },
+  };
+}
+
+function reader(): Progress {
+  return new Progress(() => undefined);
+}
+
+/** Of its own tenant, principal and subject; others do not exist for it. */
+async function own(parts: Parts, principal: Principal, operationId: string): Promise<Operation | null> {
+  const operation = await parts.ledger.get(principal.tenant, operationId);
+  if (!operation || operation.principal !== principal.id) return null;
+  const subjectFits = principal.grants.assertSubject || operation.subject === (principal.subject ?? '');
+  return subjectFits ? operation : null;
+}
+
+function isOpen({ state, verified, answer }: Operation): boolean {
+  return state === 'sending' || state === 'unknown' || state === 'accepted' || (state === 'committed' && !verified && answer?.['verifyWith'] !== undefined);
+}
+
+function noSuchOperation(): Answer {
+  return refusalAnswer(refuse('OPERATION_NOT_FOUND', 'There is no such operation for this caller.'), reader());
+}

@@ -1,0 +1,99 @@
+/**
+ * Stage 4, execute: one durable commit, then one send. It decides nothing: what may be executed was admitted before.
+ *
+ * The send fence: the window begins before the commit is issued, so that however long the commit takes, no byte is written after the
+ * `send_by` that the ledger holds, and whoever takes over knows from when a read-back can prove absence.
+ */
+import { randomUUID } from 'node:crypto';
+import type { RenderedRequest } from '../contract/plan.js';
+import { refuse, type Refusal } from '../errors.js';
+import type { Exchange } from '../upstream/exchange.js';
+import { resourceOf } from './authorize.js';
+import type { AdmittedCall } from './calls.js';
+import { operationId } from './identity.js';
+import { byName } from './observe.js';
+import type { Parts } from './parts.js';
+import type { Dossier, Intent, Operation } from './ports.js';
+import type { Progress } from './progress.js';
+import { decisionReceipt } from './receipts.js';
+import type { Run } from './run.js';
+import { callScope } from './scope.js';
+import { guardTopic } from './turn.js';
+
+export type Reserved = { run: Run; attemptId: string; sendBefore: number; topics: string[]; release(): void };
+
+/** Somebody else holds the operation or the entity: look again. */
+export type Conflict = { conflict: 'exists' | 'guarded' };
+
+export async function reserve(
+  parts: Parts, call: AdmittedCall, progress: Progress, legalActions: (state: string) => string[],
+): Promise<Reserved | Conflict | Refusal> {
+  if (parts.draining()) return refuse('DRAINING', 'This replica takes no new calls.');
+  const paused = parts.upstreamGate.pausedForMs(call.tool.service);
+  if (paused > 0) return refuse('RATE_LIMITED', 'The service asked for a pause.', { retryAfterMs: paused });
+  const { settings } = parts;
+  const fenceFrom = performance.now();
+  const intent = intentOf(parts, call, progress, call.tool.render(callScope(call)));
+  const reservation = await parts.ledger.reserve(intent);
+  if (!reservation.reserved) {
+    if (reservation.because !== 'budget') return { conflict: reservation.because };
+    return refuse('BUDGET_EXHAUSTED', `The budget of executions for today is used up: ${reservation.used} of ${reservation.quota}.`);
+  }
+  progress.decisionReceipt = intent.receipt.id;
+  const operation: Operation = {
+    ...intent.operation, state: 'sending', fence: 1, owner: parts.replica, attempt: 1, attempts: [], unknownAttempts: 0, effectSeen: false, verified: false,
+    reason: null, outcome: null, effectReceipt: null, answer: null,
+    clock: { sinceCreated: 0, sinceFirstSent: 0, untilSendBy: settings.sendWindowMs, untilAbsent: null, untilReconcileBy: settings.reconcileDeadlineMs, untilDue: settings.leaseMs },
+  };
+  const run: Run = {
+    parts, tool: call.tool, operation, dossier: intent.operation.dossier, absentFrom: null, firstSentAt: fenceFrom,
+    reconcileBy: fenceFrom + settings.reconcileDeadlineMs, takenOver: false, legalActions,
+  };
+  return { run, attemptId: intent.attemptId, sendBefore: fenceFrom + settings.sendWindowMs,
+    topics: intent.guardKeys.map((key) => guardTopic(operation.tenant, key)), release: parts.hold({ tenant: operation.tenant, id: operation.id, fence: 1 }) };
+}
+
+export function send({ run, attemptId, sendBefore }: Reserved): Promise<Exchange> {
+  const { tool, dossier, parts } = run;
+  return parts.upstream.send(dossier.request as RenderedRequest, {
+    upstream: tool.upstream, attempt: attemptId, deadlineMs: tool.upstream.deadlineMs, sendBefore,
+  });
+}
+
+function intentOf(parts: Parts, call: AdmittedCall, progress: Progress, request: RenderedRequest): Intent {
+  const { principal, envelope, tool, identity, generation } = call;
+  const { settings } = parts;
+  const id = operationId(identity.operation, generation);
+  const receipt = decisionReceipt(parts, progress, principal.tenant, call, { disposition: 'executed', operationId: id });
+  return {
+    operation: {
+      tenant: principal.tenant, id, identity: identity.operation, generation, upstreamKey: call.upstreamKey, effect: tool.effect, tool: tool.name,
+      contractVersion: tool.version, contractDigest: tool.digest, catalogueDigest: parts.served().catalogue.digest, principal: principal.id,
+      subject: envelope.subject, purpose: envelope.purpose, sessionId: envelope.sessionId, turnId: envelope.turnId, intentId: envelope.intentId,
+      callId: envelope.callId, fingerprint: identity.fingerprint, decisionReceipt: receipt.id, dossier: dossierOf(call, request),
+    },
+    attemptId: randomUUID(),
+    writeId: randomUUID(),
+    owner: parts.replica,
+    sendWindowMs: settings.sendWindowMs,
+    leaseMs: settings.leaseMs,
+    reconcileDeadlineMs: settings.reconcileDeadlineMs,
+    guardKeys: identity.guardKeys,
+    budget: { scope: `principal:${principal.id}:${new Date().toISOString().slice(0, 10)}`, quota: settings.executionsPerPrincipalPerDay },
+    alias: identity.callKey && !envelope.callIdMinted
+      ? { tenant: principal.tenant, callKey: identity.callKey, fingerprint: identity.fingerprint, operationId: id, previous: call.previousOperation }
+      : null,
+    receipt,
+  };
+}
+
+function dossierOf(call: AdmittedCall, request: RenderedRequest): Dossier {
+  const scope = callScope(call);
+  return {
+    request, args: call.args, bound: call.bound, observed: byName(call.observations), resource: resourceOf(call),
+    baseline: {
+      entity: call.identity.entity?.key ?? null, state: call.entityState,
+      never: Object.fromEntries(call.tool.never.map((expression) => [expression.source, expression.evaluate(scope)])),
+    },
+  };
+}

@@ -1,0 +1,80 @@
+/**
+ * Who is asking again, and what was meant (semantics.md section 1). Every identity is a SHA-256 over the canonical JSON of an
+ * array that begins with its kind, so that no two tenants, principals, subjects or kinds can run into each other.
+ */
+import { canonicalText, sha256 } from '../canonical.js';
+import type { ToolPlan } from '../contract/plan.js';
+import type { Json, JsonObject, Principal } from '../model.js';
+import type { CallIdentities, Envelope } from './calls.js';
+
+const alphabet = '0123456789abcdefghjkmnpqrstvwxyz';
+const operationIdBytes = 20;
+
+function hash(...parts: Json[]): Buffer {
+  return sha256(canonicalText(parts));
+}
+
+/** Deterministic, so that it survives the loss of the ledger, and the upstream's idempotency key on every attempt. */
+export function operationId(identity: Buffer, generation: number): string {
+  const digest = hash('operation', identity.toString('hex'), generation).subarray(0, operationIdBytes);
+  let text = 'op_';
+  let bits = 0;
+  let held = 0;
+  for (const byte of digest) {
+    held = (held << 8) | byte;
+    bits += 8;
+    while (bits >= 5) {
+      bits -= 5;
+      text += alphabet[(held >> bits) & 31];
+      held &= (1 << bits) - 1;
+    }
+  }
+  return text;
+}
+
+export interface IdentityInput {
+  principal: Principal;
+  envelope: Envelope;
+  tool: ToolPlan;
+  args: JsonObject;
+  bound: JsonObject;
+  /** Entities that the call is on or may change, by type and id; the first is the tool's own. */
+  entities: { type: string; id: string }[];
+}
+
+export function identify(input: IdentityInput): CallIdentities {
+  const { principal, envelope, tool, args, bound } = input;
+  const who = [principal.tenant, principal.id, envelope.subject];
+  const callKey = hash('call', ...who, envelope.sessionId, envelope.turnId, envelope.callId);
+  const fingerprint = hash('fingerprint', tool.name, args, bound);
+  const [own] = input.entities;
+  const entity = own && tool.entity ? { ...own, key: `${own.type}:${own.id}` } : null;
+  if (tool.effect === 'none') {
+    return { callKey: null, fingerprint, operation: callKey, previousOccurrence: null, ownKey: false, guardKeys: [], entity };
+  }
+
+  const meant = identityArguments(tool, args);
+  const occurrence = (n: number): Buffer => hash('effect', ...who, scopeValue(tool, envelope), tool.name, meant, n);
+  const ownKey = envelope.idempotencyKey !== null;
+  const operation = ownKey ? hash('key', ...who, envelope.idempotencyKey) : occurrence(envelope.occurrence);
+  const previousOccurrence = !ownKey && envelope.occurrence > 1 ? occurrence(envelope.occurrence - 1) : null;
+  const guardKeys = entity
+    ? [...new Set(input.entities.map(({ type, id }) => `${type}:${id}`))].sort()
+    : [`call:${hash('guard', ...who, tool.name, meant).toString('base64url')}`];
+  return { callKey, fingerprint, operation, previousOccurrence, ownKey, guardKeys, entity };
+}
+
+function identityArguments(tool: ToolPlan, args: JsonObject): JsonObject {
+  const named = tool.identity.arguments;
+  if (!named) return args;
+  return Object.fromEntries(named.flatMap((name) => (Object.hasOwn(args, name) ? [[name, args[name] as Json]] : [])));
+}
+
+function scopeValue(tool: ToolPlan, envelope: Envelope): Json {
+  switch (tool.identity.scope) {
+    case 'tenant': return ['tenant'];
+    case 'session': return ['session', envelope.sessionId];
+    case 'call': return ['call', envelope.sessionId, envelope.turnId, envelope.callId];
+    case 'intent': return envelope.intentId === '' ? ['session', envelope.sessionId] : ['intent', envelope.intentId];
+  }
+}

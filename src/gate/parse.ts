@@ -1,0 +1,183 @@
+/**
+ * Stage 1, parse: bounded bytes become one well-formed call of a tool on the caller's list. No I/O.
+ *
+ * Strict throughout: a duplicate key, a cut-off end or an inexact integer is refused instead of read one way or the other, because
+ * whoever checks and whoever executes must see the same values.
+ */
+import { randomUUID } from 'node:crypto';
+import { type Static, Type } from '@sinclair/typebox';
+import { TypeCompiler, type ValueError } from '@sinclair/typebox/compiler';
+import { nearest } from '../contract/nearest.js';
+import type { ToolPlan } from '../contract/plan.js';
+import { isRefusal, refuse, type Refusal } from '../errors.js';
+import type { FieldError, Json, JsonObject, Principal } from '../model.js';
+import { decodeUtf8, findUnstorable, parseStrict } from '../strict-json.js';
+import type { Envelope, ParsedCall } from './calls.js';
+import type { Parts } from './parts.js';
+import type { Progress } from './progress.js';
+
+const Id = Type.String({ minLength: 1, maxLength: 512 });
+
+/** The members of `POST /v1/calls`; closed, so that a misspelt member is told instead of dropped. */
+export const CallBody = Type.Object(
+  {
+    session_id: Id,
+    turn_id: Type.Optional(Id),
+    intent_id: Type.Optional(Id),
+    call_id: Type.Optional(Type.String({ maxLength: 512 })),
+    tool: Type.String({ minLength: 1, maxLength: 256 }),
+    contract: Type.Optional(Type.String({ minLength: 1, maxLength: 128 })),
+    arguments: Type.Union([Type.Record(Type.String(), Type.Unknown()), Type.String()]),
+    occurrence: Type.Optional(Type.Integer({ minimum: 1, maximum: 1_000_000 })),
+    expected_version: Type.Optional(Type.String({ minLength: 1, maxLength: 512 })),
+    purpose: Type.Optional(Type.String({ minLength: 1, maxLength: 128 })),
+    subject: Type.Optional(Id),
+    idempotency_key: Type.Optional(Id),
+  },
+  { additionalProperties: false },
+);
+type CallBody = Static<typeof CallBody>;
+
+const checkBody = TypeCompiler.Compile(CallBody);
+
+export interface Received { body: Buffer; principal: Principal; idempotencyKey?: string }
+
+export function parse(parts: Parts, received: Received, progress: Progress): ParsedCall | Refusal {
+  progress.principal = received.principal.id;
+  const body = parseBody(parts, received.body);
+  if (isRefusal(body)) return body;
+  const { catalogue } = parts.served();
+  progress.callId = body.call_id || mintCallId();
+  progress.sessionId = body.session_id;
+  progress.intentId = body.intent_id ?? '';
+  progress.toolName = body.tool;
+
+  const tool = allowed(received.principal, catalogue.tools.get(body.tool));
+  if (!tool) return blockedTool(received.principal, body.tool, catalogue.tools.keys());
+  progress.tool = tool;
+  if (body.contract !== undefined && body.contract !== tool.version && body.contract !== tool.digest) {
+    return refuse('CONTRACT_NOT_SERVED', `The tool \`${tool.name}\` is served under version ${tool.version}, digest ${tool.digest}.`);
+  }
+  const envelope = readEnvelope(received, body, progress.callId);
+  if (isRefusal(envelope)) return envelope;
+  const given = readArguments(parts, body.arguments);
+  if (isRefusal(given)) return given;
+  return { principal: received.principal, envelope, tool, given };
+}
+
+function parseBody(parts: Parts, bytes: Buffer): CallBody | Refusal {
+  const { bodyBytes, depth } = parts.settings;
+  if (bytes.length > bodyBytes) return refuse('BODY_TOO_LARGE', `The body has ${bytes.length} bytes; the limit is ${bodyBytes}.`);
+  const text = decodeUtf8(bytes);
+  if (text === null) return refuse('MALFORMED_JSON', 'The body is not valid UTF-8.');
+  const parsed = parseStrict(text, { maxDepth: depth });
+  if (!parsed.ok) return strictRefusal(parsed);
+  const value: unknown = parsed.value;
+  if (!checkBody.Check(value)) return envelopeRefusal([...checkBody.Errors(value)]);
+  const { arguments: given, ...envelope } = value;
+  const unstorable = findUnstorable(envelope as Json);
+  if (unstorable !== null) {
+    return refuse('INVALID_ENVELOPE', `\`${unstorable}\` has NUL or a lone surrogate, which cannot be stored.`, {
+      errors: [{ pointer: unstorable, code: 'unstorable_text', message: 'Remove the character.' }],
+    });
+  }
+  return { ...envelope, arguments: given };
+}
+
+function strictRefusal(failure: Extract<ReturnType<typeof parseStrict>, { ok: false }>, prefix = ''): Refusal {
+  const pointer = prefix + failure.pointer;
+  return refuse(failure.code, `${failure.message} (at character ${failure.position}).`, {
+    errors: [{ pointer, code: failure.code.toLowerCase(), message: failure.message }],
+  });
+}
+
+function envelopeRefusal(found: ValueError[]): Refusal {
+  const names = Object.keys(CallBody.properties);
+  const byPath = new Map<string, FieldError>();
+  for (const { path, message, value } of found.slice(0, 20)) {
+    if (byPath.has(path)) continue;
+    const name = path.slice(1);
+    const unknown = /^\/[^/]+$/.test(path) && !names.includes(name);
+    const close = unknown ? nearest(name, names) : undefined;
+    byPath.set(path, {
+      pointer: path,
+      code: unknown ? 'unknown_member' : value === undefined ? 'required' : 'type',
+      message: unknown ? 'There is no such member.' : message,
+      ...(close ? { nearest: close } : {}),
+    });
+  }
+  const errors = [...byPath.values()];
+  return refuse('INVALID_ENVELOPE', `The call has ${errors.length} wrong member${errors.length === 1 ? '' : 's'}, the first at \`${errors[0]?.pointer ?? ''}\`.`, { errors });
+}
+
+function allowed(principal: Principal, tool: ToolPlan | undefined): ToolPlan | undefined {
+  return tool && (principal.tools === '*' || principal.tools.includes(tool.name)) ? tool : undefined;
+}
+
+const maxNearest = 5;
+
+/** Only names that this caller may use, so that a misspelt name discloses no other tool. */
+function blockedTool(principal: Principal, name: string, published: Iterable<string>): Refusal {
+  const usable = new Set(principal.tools === '*' ? published : [...published].filter((tool) => principal.tools.includes(tool)));
+  const nearestTools: string[] = [];
+  for (let close = nearest(name, usable); close !== undefined && nearestTools.length < maxNearest; close = nearest(name, usable)) {
+    nearestTools.push(close);
+    usable.delete(close);
+  }
+  return refuse('BLOCKED_TOOL', 'There is no tool of that name for this caller.', { nearestTools });
+}
+
+function readEnvelope({ principal, idempotencyKey }: Received, body: CallBody, callId: string): Envelope | Refusal {
+  if (body.subject !== undefined && body.subject !== principal.subject && !principal.grants.assertSubject) {
+    return refuse('SUBJECT_NOT_GRANTED', 'This credential does not act for the subject that the call names.');
+  }
+  if (body.purpose !== undefined && !principal.purposes.includes(body.purpose)) {
+    return refuse('PURPOSE_NOT_GRANTED', 'This credential does not act for the purpose that the call names.');
+  }
+  if (idempotencyKey !== undefined && body.idempotency_key !== undefined && idempotencyKey !== body.idempotency_key) {
+    return refuse('KEY_MISMATCH', 'The header `Idempotency-Key` and the member `idempotency_key` differ.');
+  }
+  const key = idempotencyKey ?? body.idempotency_key ?? null;
+  if (key !== null && !principal.grants.ownKeys) return refuse('OWN_KEYS_NOT_GRANTED', 'This credential was not granted `own_keys`.');
+  return {
+    sessionId: body.session_id,
+    turnId: body.turn_id ?? '',
+    intentId: body.intent_id ?? '',
+    callId,
+    callIdMinted: !body.call_id,
+    occurrence: body.occurrence ?? 1,
+    expectedVersion: body.expected_version ?? null,
+    idempotencyKey: key,
+    purpose: body.purpose ?? principal.purposes[0] ?? '',
+    subject: body.subject ?? principal.subject ?? '',
+  };
+}
+
+/** An object, or the JSON text of one as models emit it. Never completed, never defaulted. */
+function readArguments(parts: Parts, value: Record<string, unknown> | string): JsonObject | Refusal {
+  const { argumentsBytes, depth } = parts.settings;
+  const size = Buffer.byteLength(typeof value === 'string' ? value : JSON.stringify(value));
+  if (size > argumentsBytes) return refuse('ARGUMENTS_TOO_LARGE', `The arguments have ${size} bytes; the limit is ${argumentsBytes}.`);
+  let given = value as Json;
+  if (typeof value === 'string') {
+    const parsed = parseStrict(value, { maxDepth: depth });
+    if (!parsed.ok) return strictRefusal(parsed, '/arguments');
+    given = parsed.value;
+  }
+  if (given === null || typeof given !== 'object' || Array.isArray(given)) {
+    return refuse('INVALID_ARGUMENTS', 'The arguments are not an object.', {
+      errors: [{ pointer: '', code: 'type', message: 'Send one JSON object.', expected: 'object' }],
+    });
+  }
+  const unstorable = findUnstorable(given);
+  if (unstorable !== null) {
+    return refuse('UNSTORABLE_TEXT', `The text at \`${unstorable}\` has NUL or a lone surrogate.`, {
+      errors: [{ pointer: unstorable, code: 'unstorable_text', message: 'Remove the character.' }],
+    });
+  }
+  return given;
+}
+
+function mintCallId(): string {
+  return `call_${randomUUID()}`;
+}

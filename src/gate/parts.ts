@@ -1,0 +1,63 @@
+/** The rooms that the path of a call walks through, and the numbers it keeps to. */
+import type { Catalogue } from '../contract/plan.js';
+import type { Json, StageName } from '../model.js';
+import type { PolicyEngine } from '../policy/decision.js';
+import type { Upstream } from '../upstream/exchange.js';
+import type { Ledger, Locks } from './ports.js';
+
+export interface GateSettings {
+  bodyBytes: number;
+  argumentsBytes: number;
+  depth: number;
+  resultBytes: number;
+  leaseMs: number;
+  patienceMs: number;
+  /** How long after the intent was begun its first byte may still be written. */
+  sendWindowMs: number;
+  readAttempts: number;
+  reconcileDeadlineMs: number;
+  executionsPerPrincipalPerDay: number;
+}
+
+/** Shared pauses that an upstream asked for. */
+export interface UpstreamGate {
+  /** Milliseconds still to wait, 0 when open. */
+  pausedForMs(service: string): number;
+  pause(service: string, ms: number): void;
+}
+
+export interface GateMetrics {
+  call(tool: string, disposition: string): void;
+  stage(stage: StageName, seconds: number): void;
+  exchange(service: string, outcome: string): void;
+}
+
+export interface GateLog {
+  info(fields: object, message: string): void;
+  warn(fields: object, message: string): void;
+  error(fields: object, message: string): void;
+}
+
+export interface Parts {
+  /** Of this process; owner of the leases that it holds. */
+  replica: string;
+  settings: GateSettings;
+  ledger: Ledger;
+  locks: Locks;
+  upstream: Upstream;
+  upstreamGate: UpstreamGate;
+  /** The served contracts with the policies that came with them: swapped whole. */
+  served(): { catalogue: Catalogue; policy: PolicyEngine };
+  /** An earlier catalogue, by which an operation began. Null when the ledger does not have it. */
+  catalogueOf(digest: string): Promise<Catalogue | null>;
+  /** Retry-After of an upstream, in either form, capped; null when absent or unusable. */
+  retryAfterMs(header: string | undefined): number | null;
+  /** At the recording boundary: whatever enters a receipt goes through it. `annotated` are the contract's own paths. */
+  redact(value: Json, annotated: readonly string[]): Json;
+  /** Keeps an operation's lease while this process works on it; the returned function ends that. */
+  hold(operation: { tenant: string; id: string; fence: number }): () => void;
+  /** True once the process is shutting down. */
+  draining(): boolean;
+  metrics: GateMetrics;
+  log: GateLog;
+}

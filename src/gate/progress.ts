@@ -1,0 +1,38 @@
+/** What is known of a call so far, for whatever answer it will get: a refusal in the second stage knows less than an effect. */
+import type { ToolPlan } from '../contract/plan.js';
+import type { StageName, TraceEntry } from '../model.js';
+
+export class Progress {
+  callId: string | null = null;
+  sessionId = '';
+  intentId = '';
+  principal = '';
+  /** The name as proposed, which may be no tool at all. */
+  toolName: string | null = null;
+  tool: ToolPlan | null = null;
+  repaired: string[] = [];
+  decisionReceipt: string | null = null;
+  readonly trace: TraceEntry[] = [];
+  private since = performance.now();
+
+  constructor(private readonly timed: (stage: StageName, seconds: number) => void) {}
+
+  /** Ends the stage that has been running; waiting for another call's turn belongs to the stage that waits. */
+  pass(stage: StageName, verdict: TraceEntry['verdict'] = 'pass'): void {
+    const now = performance.now();
+    const ms = now - this.since;
+    this.since = now;
+    this.timed(stage, ms / 1000);
+    const last = this.trace.at(-1);
+    if (last?.stage === stage) {
+      last.ms = round(last.ms + ms);
+      last.verdict = verdict;
+    } else {
+      this.trace.push({ stage, verdict, ms: round(ms) });
+    }
+  }
+}
+
+function round(ms: number): number {
+  return Math.round(ms * 100) / 100;
+}

@@ -1,0 +1,81 @@
+/** Asking the destination what really happened, and what the entity looks like afterwards. Reads only. */
+import { canonicalText } from '../canonical.js';
+import { EvaluationError } from '../contract/plan.js';
+import type { Json, JsonObject } from '../model.js';
+import { asObject, readUpstream } from './read.js';
+import { type Run, runScope } from './run.js';
+
+export type ReadBack =
+  | { found: 'committed'; result: Json | null; evidence: JsonObject }
+  /** `began` on the clock of `performance.now()`: absence counts only when the read began after the window. */
+  | { found: 'absent'; began: number; evidence: JsonObject }
+  /** Neither committed nor absent: another amount, two effects. */
+  | { found: 'mismatch'; evidence: JsonObject }
+  | { found: 'nothing' };
+
+export async function readBack(run: Run, until: number): Promise<ReadBack> {
+  const plan = run.tool.readback;
+  if (!plan) return { found: 'nothing' };
+  const scope = runScope(run);
+  try {
+    const args = Object.fromEntries(Object.entries(plan.args).map(([name, expression]) => [name, expression.evaluate(scope)]));
+    const { outcome, startedAt } = await readUpstream(run.parts, plan.tool, { ...scope, args }, until);
+    if (outcome.kind !== 'read') return { found: 'nothing' };
+    const seen = { ...scope, result: outcome.result, status: outcome.status, headers: outcome.headers };
+    const evidence: JsonObject = { tool: plan.tool.name, arguments: args, result: outcome.result };
+    if (plan.committed.evaluate(seen)) {
+      const given = plan.result ? run.tool.admitResult(plan.result.evaluate(seen)) : null;
+      return { found: 'committed', result: given?.result ?? null, evidence };
+    }
+    return plan.absent.evaluate(seen) ? { found: 'absent', began: startedAt, evidence } : { found: 'mismatch', evidence };
+  } catch (error) {
+    if (error instanceof EvaluationError) return { found: 'nothing' };
+    throw error;
+  }
+}
+
+export interface Aftermath {
+  states: Record<string, string>;
+  version: string | null;
+  /** Not null: what was observed is not what the contract declares. */
+  divergence: JsonObject | null;
+}
+
+/** The entity after a commit, held against the declared next state and `effects.never` (semantics.md section 7). Null: not asked, or not readable. */
+export async function observeAftermath(run: Run, until: number): Promise<Aftermath | null> {
+  const { tool, dossier } = run;
+  const { entity } = tool;
+  if (!entity || !dossier.baseline.entity) return null;
+  const scope = runScope(run);
+  try {
+    const args = Object.fromEntries(Object.entries(entity.observation.args).map(([name, expression]) => [name, expression.evaluate(scope)]));
+    const { outcome } = await readUpstream(run.parts, entity.observation.tool, { ...scope, args }, until);
+    if (outcome.kind !== 'read') return null;
+    const version = entity.observation.version?.evaluate({ ...scope, args, status: outcome.status, headers: outcome.headers, result: outcome.result }) ?? null;
+    const after = { ...scope, [entity.name]: { ...asObject(outcome.result), ...(version === null ? {} : { version }) } };
+    const state = entity.state?.evaluate(after) ?? null;
+    return {
+      states: state === null ? {} : { [dossier.baseline.entity]: state },
+      version,
+      divergence: divergence(run, state, after),
+    };
+  } catch (error) {
+    if (error instanceof EvaluationError) return null;
+    throw error;
+  }
+}
+
+function divergence({ tool, dossier }: Run, state: string | null, after: Parameters<Run['tool']['render']>[0]): JsonObject | null {
+  const { baseline } = dossier;
+  const declared = baseline.state === null ? undefined : tool.entity?.transitions[baseline.state]?.[tool.name];
+  if (declared !== undefined && state !== declared && !(state !== null && tool.entity?.external.includes(state))) {
+    return { declared_state: declared, observed_state: state };
+  }
+  for (const expression of tool.never) {
+    if (declared !== undefined && expression.source === tool.entity?.state?.source) continue; // judged above, external states included
+    const before = baseline.never[expression.source];
+    const now = expression.evaluate(after);
+    if (before !== undefined && canonicalText(before) !== canonicalText(now)) return { changed: expression.source, before, after: now };
+  }
+  return null;
+}

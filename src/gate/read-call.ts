@@ -1,0 +1,116 @@
+/** A read tool's own work: nothing is reserved before it, and its answer is recorded before it leaves. */
+import { randomUUID } from 'node:crypto';
+import { EvaluationError } from '../contract/plan.js';
+import { isRefusal, problems, refuse, type Refusal } from '../errors.js';
+import type { Answer, Json } from '../model.js';
+import { operationAnswer, refusalAnswer, type Told } from './answer.js';
+import { authorizeResource, hidden, resourceOf } from './authorize.js';
+import type { FreshCall, Observation, ObservedCall } from './calls.js';
+import { operationId } from './identity.js';
+import type { Parts } from './parts.js';
+import type { AttemptRecord, Operation, SeenEntity, StoredAnswer } from './ports.js';
+import type { Progress } from './progress.js';
+import { asObject, readUpstream, type ReadOutcome } from './read.js';
+import { decisionReceipt, effectReceipt } from './receipts.js';
+import { callScope } from './scope.js';
+
+export async function runRead(
+  parts: Parts, call: FreshCall, until: number, progress: Progress, legalActions: (state: string) => string[],
+): Promise<Answer> {
+  const scope = callScope({ ...call, upstreamKey: call.upstreamKey });
+  const { outcome, attempts } = await readUpstream(parts, call.tool, scope, until);
+  progress.pass('execute');
+  const observed = observation(call, outcome);
+  const refusal = isRefusal(observed) ? observed : disclosure(parts, call, observed);
+  progress.pass('reconcile', refusal ? 'refuse' : 'pass');
+  if (refusal) return recordRefusal(parts, call, refusal, attempts, progress);
+  const { told, seen } = tell(call, outcome as Extract<ReadOutcome, { kind: 'read' }>, observed as ObservedCall, legalActions);
+  const operation = operationOf(parts, call, progress, told, attempts);
+  const decision = decisionReceipt(parts, progress, operation.tenant, observed as ObservedCall, { disposition: 'executed', operationId: operation.id });
+  const effect = effectReceipt(parts, operation, call.tool.redact, {
+    disposition: 'executed', outcome: 'committed', verified: false, attempts, result: told.result, states: told.states,
+  });
+  operation.decisionReceipt = decision.id;
+  operation.effectReceipt = effect.id;
+  progress.decisionReceipt = decision.id;
+  const stood = await parts.ledger.record({ operation: { ...operation, writeId: randomUUID() }, receipts: [decision, effect], seen });
+  progress.pass('route');
+  if (stood) return operationAnswer(operation, { progress, as: 'proposer' });
+  // An equal read came first: its answer is the one answer of this call.
+  const first = await parts.ledger.get(operation.tenant, operation.id);
+  return operationAnswer(first ?? operation, { progress, as: first ? 'again' : 'proposer' });
+}
+
+/** The read tool of an entity has observed it by doing its own work; any other has been observed for before. */
+function observation(call: FreshCall, outcome: ReadOutcome): ObservedCall | Refusal {
+  if (outcome.kind === 'rate_limited') return refuse('RATE_LIMITED', 'The service asked for a pause.', { retryAfterMs: outcome.retryAfterMs });
+  if (outcome.kind === 'failed') return refuse('READ_FAILED', 'The service gave no usable answer. A read changes nothing.');
+  if (outcome.kind === 'refused') {
+    const { rule } = outcome;
+    return refuse('UPSTREAM_REJECTED', rule?.message ?? problems.UPSTREAM_REJECTED.why, {
+      ...(rule?.code ? { code: rule.code } : {}), ...(rule ? { next: rule.next } : {}),
+    });
+  }
+  const absent = outcome.kind === 'not_found';
+  const { tool } = call;
+  if (!tool.observesEntity || !tool.entity) return Object.assign({ observations: [] as Observation[], entityState: null }, call, { absent }) as ObservedCall;
+  const value = outcome.kind === 'read' ? asObject(outcome.result) : {};
+  const observations = absent ? [] : [{ name: tool.entity.name, tool: tool.name, value, version: null, at: performance.now(), ms: 0 }];
+  return Object.assign({}, call, { observations, entityState: null, absent }) as ObservedCall;
+}
+
+function disclosure(parts: Parts, call: FreshCall, observed: ObservedCall): Refusal | undefined {
+  if (!call.tool.observesEntity) return observed.absent ? hidden(call) : undefined;
+  const authorized = authorizeResource(parts.served().policy, observed);
+  return isRefusal(authorized) ? authorized : undefined;
+}
+
+function tell(
+  call: FreshCall, read: Extract<ReadOutcome, { kind: 'read' }>, observed: ObservedCall, legalActions: (state: string) => string[],
+): { told: Told; seen: SeenEntity[] } {
+  const told: Told = { result: read.result, states: {}, legal_actions: [], resource: resourceOf(observed) };
+  const { entity } = call.identity;
+  const plan = call.tool.entity;
+  if (!entity || !plan || !call.tool.observesEntity) return { told, seen: [] };
+  const scope = callScope({ ...call, observations: observed.observations });
+  const orNull = <T>(evaluate: () => T): T | null => {
+    try {
+      return evaluate();
+    } catch (error) {
+      if (error instanceof EvaluationError) return null;
+      throw error;
+    }
+  };
+  const version = orNull(() => plan.observation.version?.evaluate({ ...scope, status: read.status, headers: read.headers, result: read.result }) ?? null);
+  const withVersion = { ...scope, [plan.name]: { ...asObject(read.result), ...(version === null ? {} : { version }) } };
+  const state = orNull(() => plan.state?.evaluate(withVersion) ?? null);
+  if (state !== null) {
+    told.states = { [entity.key]: state };
+    told.legal_actions = legalActions(state);
+  }
+  const { principal, envelope } = call;
+  return { told, seen: [{ tenant: principal.tenant, principal: principal.id, subject: envelope.subject, sessionId: envelope.sessionId, entity: entity.key, version, state }] };
+}
+
+function operationOf(parts: Parts, call: FreshCall, progress: Progress, told: Told, attempts: AttemptRecord[]): Operation {
+  const { principal, envelope, tool, identity, generation } = call;
+  return {
+    tenant: principal.tenant, id: operationId(identity.operation, generation), identity: identity.operation, generation, upstreamKey: call.upstreamKey,
+    effect: 'none', state: 'committed', fence: 1, owner: null, attempt: attempts.length, attempts, unknownAttempts: 0, effectSeen: false, verified: false,
+    reason: null, outcome: 'committed', tool: tool.name, contractVersion: tool.version, contractDigest: tool.digest,
+    catalogueDigest: parts.served().catalogue.digest, principal: principal.id, subject: envelope.subject, purpose: envelope.purpose,
+    sessionId: envelope.sessionId, turnId: envelope.turnId, intentId: envelope.intentId, callId: envelope.callId, fingerprint: identity.fingerprint,
+    decisionReceipt: progress.decisionReceipt, effectReceipt: null, dossier: null, answer: told as unknown as StoredAnswer,
+    clock: { sinceCreated: 0, sinceFirstSent: null, untilSendBy: null, untilAbsent: null, untilReconcileBy: null, untilDue: null },
+  };
+}
+
+/** A read that failed or was refused binds nothing: the same call is evaluated again. */
+async function recordRefusal(parts: Parts, call: FreshCall, refusal: Refusal, attempts: AttemptRecord[], progress: Progress): Promise<Answer> {
+  const answer = refusalAnswer(refusal, progress);
+  const receipt = decisionReceipt(parts, progress, call.principal.tenant, call, { disposition: answer.disposition, operationId: null, refusal });
+  receipt.body['attempts'] = attempts as unknown as Json;
+  await parts.ledger.record({ receipts: [receipt] });
+  answer.receipts = { decision: receipt.id, effect: null };
+  return answer;
+}

@@ -1,0 +1,79 @@
+/** What is written down of a decision and of an effect (semantics.md section 8). Redacted here, once, before anything is stored. */
+import type { Refusal } from '../errors.js';
+import type { Disposition, Json, JsonObject, Outcome } from '../model.js';
+import { newReceiptId } from '../receipt-id.js';
+import type { AdmittedCall, AuthorizedCall, ObservedCall, ParsedCall, PermittedCall, ShapedCall } from './calls.js';
+import type { Parts } from './parts.js';
+import type { AttemptRecord, Operation, Receipt } from './ports.js';
+import type { Progress } from './progress.js';
+
+/** A call at whatever step it has come to. */
+export type CallSoFar = ParsedCall & Partial<Omit<ShapedCall & PermittedCall & ObservedCall & AuthorizedCall & AdmittedCall, keyof ParsedCall | symbol>>;
+
+/** Why a command was admitted or refused. */
+export function decisionReceipt(
+  parts: Parts, progress: Progress, tenant: string, call: CallSoFar | null, decided: { disposition: Disposition; operationId: string | null; refusal?: Refusal },
+): Receipt {
+  const { refusal } = decided;
+  const body: JsonObject = {
+    call_id: progress.callId,
+    contract: progress.tool ? { version: progress.tool.version, digest: progress.tool.digest } : null,
+    actor: call ? { principal: call.principal.id, roles: [...call.principal.roles], subject: call.envelope.subject } : { principal: progress.principal },
+    purpose: call?.envelope.purpose ?? '',
+    proposal_digest: call?.identity ? `sha256:${call.identity.fingerprint.toString('hex')}` : null,
+    arguments: call ? (call.args ?? call.given) : null,
+    repaired: progress.repaired,
+    policy: { version: parts.served().policy.version, determining: [...(call?.toolPolicies ?? []), ...(call?.resourcePolicies ?? [])] },
+    observations: (call?.observations ?? []).map(({ name, tool, version, at, ms }) => ({
+      name, source: tool, version, age_ms: Math.round(performance.now() - at), ms,
+    })),
+    transition: call?.identity?.entity ? { entity: call.identity.entity.key, state: call.entityState ?? null, action: call.tool.name, next: call.nextState ?? null } : null,
+    generation: call?.generation ?? null,
+    refusal: refusal ? { code: refusal.code ?? refusal.refused, problem: refusal.refused, detail: refusal.detail, errors: (refusal.errors ?? []) as unknown as Json } : null,
+  };
+  return {
+    id: newReceiptId(), kind: 'decision', tenant, operationId: decided.operationId, sessionId: progress.sessionId, intentId: progress.intentId,
+    principal: progress.principal, tool: progress.toolName ?? '', disposition: decided.disposition, outcome: null,
+    body: redacted(parts, body, progress.tool?.redact ?? []),
+  };
+}
+
+export interface Evidence {
+  disposition: Disposition;
+  outcome: Outcome;
+  verified: boolean;
+  attempts: AttemptRecord[];
+  result: Json;
+  /** What a read-back or an observation after the effect showed. */
+  readback?: JsonObject;
+  states?: JsonObject;
+  reason?: string | null;
+  corrects?: string | null;
+}
+
+/** What was observed of an effect, or of its absence. */
+export function effectReceipt(parts: Parts, operation: Operation, redact: readonly string[], evidence: Evidence): Receipt {
+  const body: JsonObject = {
+    call_id: operation.callId,
+    contract: { version: operation.contractVersion, digest: operation.contractDigest },
+    decision: operation.decisionReceipt,
+    idempotency_key: operation.upstreamKey,
+    generation: operation.generation,
+    attempts: evidence.attempts as unknown as Json,
+    verified: evidence.verified,
+    result: evidence.result,
+    readback: evidence.readback ?? null,
+    states: evidence.states ?? {},
+    reason: evidence.reason ?? null,
+    corrects: evidence.corrects ?? null,
+  };
+  return {
+    id: newReceiptId(), kind: 'effect', tenant: operation.tenant, operationId: operation.id, sessionId: operation.sessionId, intentId: operation.intentId,
+    principal: operation.principal, tool: operation.tool, disposition: evidence.disposition, outcome: evidence.outcome,
+    body: redacted(parts, body, redact),
+  };
+}
+
+function redacted(parts: Parts, body: JsonObject, annotated: readonly string[]): JsonObject {
+  return parts.redact(body, annotated) as JsonObject;
+}

@@ -1,0 +1,45 @@
+/** The names that a contract's expressions may use, from what is known of a call. */
+import type { Scope, ToolPlan } from '../contract/plan.js';
+import type { JsonObject, Principal } from '../model.js';
+import type { Envelope, Observation } from './calls.js';
+
+interface Known {
+  principal: Principal;
+  envelope: Envelope;
+  args: JsonObject;
+  bound: JsonObject;
+  tool?: ToolPlan;
+  observations?: Observation[];
+  upstreamKey?: string;
+}
+
+export function callScope(known: Known): Scope {
+  const { principal, envelope } = known;
+  const scope: Scope = {
+    args: known.args,
+    bound: known.bound,
+    principal: { id: principal.id, tenant: principal.tenant, subject: envelope.subject || null, roles: principal.roles },
+    subject: envelope.subject || null,
+    session: { id: envelope.sessionId },
+    now: new Date(),
+    ...(known.upstreamKey === undefined ? {} : { operation: { id: known.upstreamKey } }),
+  };
+  for (const { name, value } of known.observations ?? []) scope[name] = value;
+  if (known.tool) addLets(scope, known.tool);
+  return scope;
+}
+
+/** Named values are worked out when they are first read, in terms of the ones before them. */
+function addLets(scope: Scope, tool: ToolPlan): void {
+  for (const { name, value } of tool.lets) {
+    Object.defineProperty(scope, name, {
+      enumerable: true,
+      configurable: true,
+      get() {
+        const found = value.evaluate(scope);
+        Object.defineProperty(scope, name, { enumerable: true, value: found });
+        return found;
+      },
+    });
+  }
+}

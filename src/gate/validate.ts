@@ -1,0 +1,135 @@
+/**
+ * Stage 2, validate, in its two halves: the shape of the arguments (no I/O), and later the state of the world, once it has been
+ * observed and the caller may see it.
+ */
+import { EvaluationError, type Expression, type Predicate, type Scope, type ToolPlan } from '../contract/plan.js';
+import { refuse, type Refusal } from '../errors.js';
+import type { FieldError, Json, JsonObject } from '../model.js';
+import { type AdmittedCall, type AuthorizedCall, type ParsedCall, passed, type ShapedCall } from './calls.js';
+import { identify } from './identity.js';
+import type { Progress } from './progress.js';
+import { callScope } from './scope.js';
+
+export function validateShape(call: ParsedCall, progress: Progress): ShapedCall | Refusal {
+  const { tool, envelope, principal } = call;
+  const verdict = tool.checkArguments(call.given);
+  if (!verdict.ok) return argumentsRefusal(verdict.errors);
+  const { args, repaired } = verdict;
+  progress.repaired = repaired;
+  const scope = callScope({ principal, envelope, args, bound: {} });
+  for (const relation of tool.relations) {
+    const refusal = judge(relation, scope, (error) =>
+      refuse('RELATION_FAILED', `The arguments do not satisfy the rule \`${relation.id}\`.`, { errors: [error] }));
+    if (refusal) return refusal;
+  }
+  if (envelope.occurrence > 1 && !tool.repeatable) {
+    return refuse('OCCURRENCE_NOT_ALLOWED', `The contract of \`${tool.name}\` does not say \`repeatable: true\`.`);
+  }
+  try {
+    const bound = evaluateAll(tool.bind, scope);
+    const entities = [tool.entity, ...tool.touches.map((touched) => touched.entity)].flatMap((entity) =>
+      entity ? [{ type: entity.name, id: entity.id.evaluate({ ...scope, bound }) }] : []);
+    return passed<ParsedCall, ShapedCall>(call, { args, bound, repaired, identity: identify({ principal, envelope, tool, args, bound, entities }) });
+  } catch (error) {
+    if (error instanceof EvaluationError) return predicateError('bind', error);
+    throw error;
+  }
+}
+
+function evaluateAll(expressions: ToolPlan['bind'], scope: Scope): JsonObject {
+  return Object.fromEntries(Object.entries(expressions).map(([name, expression]) => [name, expression.evaluate(scope)]));
+}
+
+function argumentsRefusal(errors: FieldError[]): Refusal {
+  const [first] = errors;
+  const where = first ? `, the first at \`${first.pointer || '/'}\`: ${first.message}` : '';
+  return refuse('INVALID_ARGUMENTS', `${errors.length} argument${errors.length === 1 ? ' is' : 's are'} wrong${where}`, { errors });
+}
+
+/** The table first, then the version, then the preconditions in their order; the first that fails is the answer. */
+export function validateWorld(call: AuthorizedCall, legalActions: (state: string) => string[]): AdmittedCall | Refusal {
+  const { tool } = call;
+  let nextState: string | null = null;
+  if (tool.entity?.state && tool.effect !== 'none') {
+    const legal = transition(call, tool, legalActions);
+    if (typeof legal !== 'string') return legal;
+    nextState = legal;
+  }
+  const stale = checkVersion(call);
+  if (stale) return stale;
+  const scope = callScope(call);
+  for (const precondition of tool.preconditions) {
+    const refusal = judge(precondition, scope, (error) =>
+      refuse('PRECONDITION_FAILED', precondition.otherwise.message ?? `The precondition \`${precondition.id}\` does not hold.`, {
+        code: precondition.otherwise.code, next: precondition.otherwise.next, errors: [error], ...stateMembers(call, legalActions),
+      }));
+    if (refusal) return refusal;
+  }
+  const approval = approvalNeeded(tool, scope);
+  if (approval) return approval;
+  return passed<AuthorizedCall, AdmittedCall>(call, { nextState });
+}
+
+function transition(call: AuthorizedCall, tool: ToolPlan, legalActions: (state: string) => string[]): string | Refusal {
+  const state = call.entityState;
+  const next = state === null ? undefined : tool.entity?.transitions[state]?.[tool.name];
+  if (next !== undefined) return next;
+  const { entity } = call.identity;
+  return refuse('TRANSITION_ERROR', `\`${tool.name}\` is not legal while \`${entity?.key ?? ''}\` is ${state ?? 'in an unknown state'}.`, stateMembers(call, legalActions));
+}
+
+function stateMembers(call: AuthorizedCall, legalActions: (state: string) => string[]): Pick<Refusal, 'states' | 'legalActions'> {
+  const { entityState, identity } = call;
+  if (entityState === null || !identity.entity) return {};
+  return { states: { [identity.entity.key]: entityState }, legalActions: legalActions(entityState) };
+}
+
+/** semantics.md section 7: the call's own expectation, else what this session was last told, else (`observed`) what was just seen. */
+function checkVersion(call: AuthorizedCall): Refusal | undefined {
+  const { tool, envelope } = call;
+  const observed = call.observations.find((observation) => observation.name === tool.entity?.name)?.version ?? null;
+  if (observed === null || tool.effect === 'none') return undefined;
+  const expected = envelope.expectedVersion ?? call.seenVersion ?? (tool.expect === 'observed' ? observed : null);
+  if (expected === null) return refuse('VERSION_REQUIRED', `\`${call.identity.entity?.key ?? ''}\` must be read before \`${tool.name}\` may change it.`);
+  if (bareVersion(expected) === bareVersion(observed)) return undefined;
+  return refuse('VERSION_CONFLICT', `\`${call.identity.entity?.key ?? ''}\` is at version ${bareVersion(observed)}; the proposal was made on version ${bareVersion(expected)}.`);
+}
+
+/** An entity tag without its quotes and weakness mark: callers quote `"7"`, `W/"7"` and `7` alike. */
+function bareVersion(version: string): string {
+  return version.replace(/^W\//, '').replace(/^"(.*)"$/, '$1');
+}
+
+function judge(predicate: Predicate, scope: Scope, otherwise: (error: FieldError) => Refusal): Refusal | undefined {
+  try {
+    if (predicate.check.evaluate(scope)) return undefined;
+  } catch (error) {
+    if (error instanceof EvaluationError) return predicateError(predicate.id, error);
+    throw error;
+  }
+  return otherwise({ pointer: '', code: predicate.otherwise.code, message: `The rule \`${predicate.id}\` is false.`, expected: predicate.check.source });
+}
+
+function predicateError(id: string, error: EvaluationError): Refusal {
+  return refuse('PREDICATE_ERROR', `The rule \`${id}\` could not be evaluated.`, {
+    errors: [{ pointer: '', code: 'predicate_error', message: `The rule \`${id}\` could not be evaluated.`, expected: error.source }],
+  });
+}
+
+function approvalNeeded(tool: ToolPlan, scope: Scope): Refusal | undefined {
+  for (const rule of tool.approvals) {
+    let applies = true; // a rule that cannot be evaluated is taken to apply
+    try {
+      applies = (rule.when as Expression<boolean>).evaluate(scope);
+    } catch (error) {
+      if (!(error instanceof EvaluationError)) throw error;
+    }
+    if (applies) return refuse('APPROVAL_UNAVAILABLE', `\`${tool.name}\` with these arguments needs an approval by ${rule.by}.`);
+  }
+  return undefined;
+}
+
+/** For receipts: what each rule was asked about. */
+export function ruleIds(tool: ToolPlan): Json {
+  return [...tool.relations, ...tool.preconditions].map((predicate) => predicate.id);
+}
