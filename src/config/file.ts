@@ -38,10 +38,11 @@ function parseConfigFile(name: string, content: string, folder: string): FileCon
     const { line, col } = lines.linePos(offset);
     return `${name}:${line}:${col}`;
   };
-  if (document.errors.length > 0) {
-    // a message may quote the text, which may be a secret
-    const problems = document.errors.map(({ message, pos }) =>
-      problem(place(pos[0]), message.replace(/: ".*/s, ''), 'correct the YAML at this place'));
+  // warnings too: an unknown tag would silently become text
+  const faults = [...document.errors, ...document.warnings];
+  if (faults.length > 0) {
+    // what follows a colon in a message quotes the text, which may be a secret that was not put in quotes
+    const problems = faults.map(({ message, pos }) => problem(place(pos[0]), message.split(/: |%/)[0] ?? '', 'correct the YAML at this place; text with special characters goes in quotes'));
     return { given: [], problems };
   }
   if (document.contents === null || (isScalar(document.contents) && document.contents.value === null)) return { given: [], problems: [] };

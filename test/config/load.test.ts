@@ -141,6 +141,7 @@ describe('problems', () => {
       problemsOf(`secrets:\n  key_pepper: [${canary}]\n  seal_kee: ${canary}\ndatabase: { url: "mysql://u:${canary}@h" }\n`, { REDIS_URL: `http://:${canary}@h`, CALLGATE_SECRETS_PEPER: canary }),
       problemsOf(null, { CALLGATE_SECRETS_KEY_PEPPER: canary, CALLGATE_SECRETS_SEAL_KEY: canary }, true),
       problemsOf(`secrets: { key_pepper: "${canary}" ${canary} }`), problemsOf(`secrets:\n  key_pepper: "${canary}`), problemsOf(`secrets:\n ${canary}\n  ${canary}: x`),
+      ...['|', '>', '!', '!!', '*', '} ', '"x" ', '%'].map((start) => problemsOf(`secrets:\n  seal_key: ${start}${canary}\n`)), problemsOf(`} ${canary}`),
     ];
     for (const problems of wrong) {
       expect(problems).not.toEqual([]);
