@@ -17,8 +17,8 @@ export interface CelType {
   readonly parts: readonly CelType[];
 }
 
-/** Decoded object → the JSON that it came from, to hand it back as it was. */
-const origins = new WeakMap<object, Json>();
+/** On a decoded object, the JSON that it came from, to hand it back as it was. */
+const origin = Symbol('origin');
 
 function expected(type: string, value: unknown): TypeError {
   return new TypeError(`a value of type ${type} was expected, and it is ${value === null ? 'null' : Array.isArray(value) ? 'an array' : typeof value}`);
@@ -37,6 +37,8 @@ export const celBool = primitive('bool', (value) => typeof value === 'boolean');
 export const celInt = primitive('int', Number.isSafeInteger, (value: number) => BigInt(value));
 export const celDouble = primitive('double', Number.isFinite);
 export const celTimestamp = primitive('google.protobuf.Timestamp', (value) => value instanceof Date);
+/** Of what did not compile and was reported: expressions over it are not reported as well. */
+export const celUnknown: CelType = { name: 'dyn', decode: decodeAny, parts: [] };
 export const celDyn: CelType = { name: 'dyn', decode: decodeAny, parts: [] };
 
 function decodeAny(value: unknown): unknown {
@@ -48,14 +50,16 @@ function decodeAny(value: unknown): unknown {
 /** A Map and not the object itself: a member named `constructor` would change what the evaluator takes the object for. */
 const decodeMap = oncePerObject((value) => new Map(Object.entries(value).map(([name, member]) => [name, decodeAny(member)])));
 
+interface Decoded { [origin]?: Json }
+
 function oncePerObject(decode: (value: object) => object): (value: object) => object {
   const decoded = new WeakMap<object, object>();
   return (value) => {
     const known = decoded.get(value);
     if (known) return known;
-    const fresh = decode(value);
+    const fresh = decode(value) as Decoded;
+    fresh[origin] = value as Json;
     decoded.set(value, fresh);
-    origins.set(fresh, value as Json);
     return fresh;
   };
 }
@@ -171,8 +175,8 @@ export function encode(value: unknown): Json {
       break;
     case 'object': {
       if (value === null) return null;
-      const origin = origins.get(value);
-      if (origin !== undefined) return origin;
+      const { [origin]: given } = value as Decoded;
+      if (given !== undefined) return given;
       if (Array.isArray(value)) return value.map(encode);
       if (value instanceof Map) return Object.fromEntries([...value].map(([name, member]) => [String(name), encode(member)]));
       if (Object.getPrototypeOf(value) === Object.prototype) return Object.fromEntries(Object.entries(value).map(([name, member]) => [name, encode(member)]));

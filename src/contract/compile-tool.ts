@@ -1,6 +1,6 @@
 /** One tool: from its source to the plan that the gateway runs. */
 import type { Json, JsonObject, NextAction, Outcome } from '../model.js';
-import { celClass, celDyn, celInt, celList, celMap, celString, celTimestamp, type CelType } from './cel-types.js';
+import { celClass, celDyn, celInt, celList, celMap, celString, celTimestamp, celUnknown, type CelType } from './cel-types.js';
 import type { EntitySource, ObservationSource, ToolSource } from './document.js';
 import { durationMs } from './duration.js';
 import { Names, type CompiledExpression } from './expressions.js';
@@ -40,10 +40,12 @@ export function compileTool(entry: ToolEntry, references: References, upstream: 
   const observations = Object.entries(source.observe ?? {}).map(([name, observation]) =>
     compileObservation(name, observation, [...path, 'observe', name], site, references, asked.with(entities.types)));
   const seen = asked.with({ ...entities.types, ...Object.fromEntries(observations.map(({ plan: { name }, type }) => [name, type])) });
-  const bind = site.members([...path, 'bind'], source.bind ?? {}, seen);
-  const boundType = celClass('bound', new Map(Object.entries(bind).map(([name, { type }]) => [name, seen.typeNamed(type)])));
-  const { names, lets } = compileLets(entry, site, seen.with({ bound: boundType, operation: operationType, now: celTimestamp }));
-  const answered = names.with(responseTypes);
+  const bind = site.members([...path, 'bind'], source.bind ?? {}, asked);
+  const boundType = celClass('bound', new Map(Object.entries(bind).map(([name, { type }]) => [name, asked.typeNamed(type)])));
+  const { names, lets } = compileLets(entry, site, seen.with({ bound: boundType, now: celTimestamp }));
+  // The operation gets its id when all that may refuse it was asked, so only what is sent and what follows can name it.
+  const sending = names.with({ operation: operationType });
+  const answered = sending.with(responseTypes);
   const predicates = (source.preconditions ?? []).map(({ id, check, otherwise }, index) => ({
     id, otherwise, expression: site.expression([...path, 'preconditions', index, 'check'], check, names, 'bool'),
   }));
@@ -54,7 +56,7 @@ export function compileTool(entry: ToolEntry, references: References, upstream: 
     const place = [...path, 'effects', 'changes', index];
     return { path: place, expression: site.expression(place, text, names, 'json') };
   });
-  const readback = compileReadback(entry, site, references, names);
+  const readback = compileReadback(entry, site, references, sending);
 
   Object.assign(plan, {
     name: entry.name, service: entry.document.service, version: source.version, digest, effect: source.effect,
@@ -70,7 +72,7 @@ export function compileTool(entry: ToolEntry, references: References, upstream: 
       windowMs: source.identity?.window ? durationMs(source.identity.window) : null,
     },
     repeatable: source.repeatable ?? false,
-    render: compileRequest(entry, site, names, upstream.base),
+    render: compileRequest(entry, site, sending, upstream.base),
     idempotency: source.idempotency?.honoured && source.idempotency.window ? { windowMs: durationMs(source.idempotency.window) } : null,
     never: (source.effects?.never ?? []).map((text, index) => site.expression([...path, 'effects', 'never', index], text, names, 'json')),
     errors: (source.errors ?? []).map((rule, index) => ({
@@ -93,7 +95,7 @@ export function compileTool(entry: ToolEntry, references: References, upstream: 
     async: source.async
       ? { accepted: site.expression([...path, 'async', 'accepted'], source.async.accepted, answered, 'bool'), deadlineMs: durationMs(source.async.deadline) }
       : null,
-    compensate: compileCompensation(entry, site, references, names),
+    compensate: compileCompensation(entry, site, references, sending),
     redact: source.redact ?? [],
     upstream: upstream.plan,
   } satisfies { [K in keyof ToolPlan]: ToolPlan[K] | null | undefined });
@@ -159,7 +161,7 @@ function compileObservation(
   const version = site.optional([...path, 'version'], source.version, response, 'string');
   return {
     plan: { name, tool: target?.plan as ToolPlan, args, version, maxAgeMs: durationMs(source.max_age) },
-    type: target ? observedType(target, version !== null) : celDyn,
+    type: target ? observedType(target, version !== null) : celUnknown,
   };
 }
 
@@ -187,7 +189,7 @@ function compileReadback(entry: ToolEntry, site: Site, references: References, n
   const target = references.read(site, source.tool, [...path, 'tool']);
   const args = site.members([...path, 'args'], source.args, names);
   if (target) references.arguments(site, target, args, [...path, 'args']);
-  const found = names.with({ result: target?.resultType ?? celDyn });
+  const found = names.with({ result: target?.resultType ?? celUnknown });
   const committed = site.expression([...path, 'committed'], source.committed, found, 'bool');
   return {
     args, committed,

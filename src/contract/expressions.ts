@@ -2,7 +2,7 @@
 import { Environment, type ParseError } from '@marcbachmann/cel-js';
 import type { Json } from '../model.js';
 import { checkMembers, parseTimestamp, walkSyntax, type ExpressionProblem } from './cel-rules.js';
-import { celBool, celDouble, celDyn, celInt, celList, celMap, celString, encode, type CelType } from './cel-types.js';
+import { celBool, celDouble, celDyn, celInt, celList, celMap, celString, celUnknown, encode, type CelType } from './cel-types.js';
 import { linearPattern, type LinearPattern } from './linear-pattern.js';
 import { nearest } from './nearest.js';
 import { EvaluationError, type Expression, type Scope } from './plan.js';
@@ -44,12 +44,14 @@ export class Names {
     return new Names(new Map([...this.types, [name, type]]), new Map([...this.lazies, [name, { expression, type }]]));
   }
 
-  has(name: string): boolean {
-    return this.types.has(name);
+  /** True when something here failed to compile, so that a further finding may be nothing but its consequence. */
+  get uncertain(): boolean {
+    return [...this.types.values()].some((type) => type === celUnknown || type.parts.includes(celUnknown));
   }
 
   /** The type that the checker calls by this name. */
   typeNamed(name: string): CelType {
+    if (name === unknownType) return celUnknown;
     const known = this.classes().get(name) ?? primitives.get(name);
     if (known) return known;
     const item = /^list<(.+)>$/.exec(name)?.[1];
@@ -135,6 +137,9 @@ export class Names {
     return (this.environment = env);
   }
 }
+
+/** The type of an expression that did not compile. */
+export const unknownType = 'unknown';
 
 const primitives = new Map([celBool, celDouble, celInt, celString].map((type) => [type.name, type]));
 

@@ -1,12 +1,16 @@
 /** Regular expressions on RE2's linear-time engine, so that no text of a model can stall the process (a hostile pattern took JS 8.9 s). */
 import { RE2JS } from 're2js';
 
-export interface LinearPattern { test(text: string): boolean }
+export interface LinearPattern {
+  test(text: string): boolean;
+  /** Distinct for distinct patterns: ajv keeps one compiled pattern per text of this, and would take any of them for all. */
+  toString(): string;
+}
 
 /** An ECMAScript pattern, searched anywhere in the text as JSON Schema has it. @throws Error for look-around, back-references and syntax errors. */
 export function linearPattern(pattern: string): LinearPattern {
   const compiled = RE2JS.compile(RE2JS.translateRegExp(pattern));
-  return { test: (text) => compiled.test(text) };
+  return { test: (text) => compiled.test(text), toString: () => pattern };
 }
 
 /** Undefined when the pattern can run; otherwise why not. */

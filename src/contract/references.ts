@@ -2,7 +2,7 @@
 import type { JsonObject } from '../model.js';
 import { celTypeOf } from './cel-types.js';
 import type { EntitySource } from './document.js';
-import type { CompiledExpression } from './expressions.js';
+import { unknownType, type CompiledExpression } from './expressions.js';
 import type { Findings } from './findings.js';
 import { nearest } from './nearest.js';
 import type { Path } from './pointer.js';
@@ -57,7 +57,7 @@ function meant(name: string | undefined): string {
 }
 
 function assignable(given: string, wanted: string): boolean {
-  return given === 'dyn' || wanted === 'dyn' || family(given) === family(wanted) || (given === 'int' && wanted === 'double');
+  return given === 'dyn' || given === unknownType || wanted === 'dyn' || family(given) === family(wanted) || (given === 'int' && wanted === 'double');
 }
 
 /** Objects and lists are compared as such; their members are checked when the arguments are. */

@@ -1,7 +1,7 @@
 /** Compiles the expressions, templates and values of one file, reporting what is wrong with each at its place. */
 import type { Json } from '../model.js';
 import type { Findings } from './findings.js';
-import { constant, type CompiledExpression, type Names, type Wanted } from './expressions.js';
+import { constant, unknownType, type CompiledExpression, type Names, type Wanted } from './expressions.js';
 import type { Path } from './pointer.js';
 import { isSchemaObject } from './schema-subset.js';
 import type { SourceFile } from './source.js';
@@ -14,7 +14,7 @@ export class Site {
   expression<K extends keyof Wanted>(path: Path, source: string, names: Names, wanted: K, offset = 0): CompiledExpression<Wanted[K]> {
     const compiled = names.compile(source, wanted);
     if (!('problems' in compiled)) return compiled;
-    for (const problem of compiled.problems) this.findings.value(this.file, path, problem.code, problem.message, offset + problem.offset);
+    if (!names.uncertain) for (const problem of compiled.problems) this.findings.value(this.file, path, problem.code, problem.message, offset + problem.offset);
     return unusable(source);
   }
 
@@ -55,5 +55,5 @@ export class Site {
 
 function unusable(source: string): CompiledExpression<never> {
   const evaluate = (): never => { throw new Error(`\`${source}\` did not compile`); };
-  return { source, names: new Set(), paths: new Set(), type: 'dyn', evaluate };
+  return { source, names: new Set(), paths: new Set(), type: unknownType, evaluate };
 }

@@ -1,6 +1,6 @@
 /** The tools of all files by name, with their schemas compiled: what everything else refers to. */
-import type { Json } from '../model.js';
-import { celClass, celDyn, celString, celTypeOf, type CelType } from './cel-types.js';
+import type { Json, JsonObject } from '../model.js';
+import { celClass, celString, celTypeOf, celUnknown, type CelType } from './cel-types.js';
 import type { ContractDocument, ToolSource } from './document.js';
 import type { Findings } from './findings.js';
 import type { ToolPlan } from './plan.js';
@@ -64,29 +64,28 @@ function collision(first: ToolEntry, file: SourceFile, name: string, findings: F
 
 function toolEntry(name: string, file: SourceFile, document: ContractDocument, source: ToolSource, schemas: SchemaCompiler, findings: Findings): ToolEntry {
   const path: Path = ['tools', name];
-  const argsFit = schemaFits('args', file, path, source, schemas, findings);
-  const resultFits = schemaFits('result', file, path, source, schemas, findings);
+  const place: SchemaPlace = { file, path, source, findings };
+  const args = compiled('args', place, (schema) => schemas.arguments(schema, source.coerce ?? 'none'));
+  const admitResult = compiled('result', place, (schema) => schemas.result(schema));
   return {
-    name, file, document, source, path,
-    argsType: argsFit ? celTypeOf(source.args, source.args, 'args') : celDyn,
-    resultType: resultFits ? celTypeOf(source.result, source.result, 'result') : celDyn,
-    args: argsFit ? schemas.arguments(source.args, source.coerce ?? 'none') : null,
-    admitResult: resultFits ? schemas.result(source.result) : null,
+    name, file, document, source, path, args, admitResult,
+    argsType: args ? celTypeOf(source.args, source.args, 'args') : celUnknown,
+    resultType: admitResult ? celTypeOf(source.result, source.result, 'result') : celUnknown,
     plan: {} as Mutable<ToolPlan>,
   };
 }
 
-function schemaFits(use: Use, file: SourceFile, path: Path, source: ToolSource, schemas: SchemaCompiler, findings: Findings): boolean {
-  const schema = source[use];
-  const problems = schemaProblems(schema, use);
+interface SchemaPlace { file: SourceFile; path: Path; source: ToolSource; findings: Findings }
+
+function compiled<T>(use: Use, { file, path, source, findings }: SchemaPlace, compile: (schema: JsonObject) => T): T | null {
+  const problems = schemaProblems(source[use], use);
   for (const problem of problems) findings.key(file, [...path, use, ...problem.path], problem.code, problem.message);
-  if (problems.length > 0) return false;
+  if (problems.length > 0) return null;
   try {
-    schemas.validator(schema);
-    return true;
+    return compile(source[use]);
   } catch (thrown) {
     findings.key(file, [...path, use], 'CG605', `the schema is not valid: ${(thrown as Error).message}`);
-    return false;
+    return null;
   }
 }
 

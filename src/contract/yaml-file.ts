@@ -16,7 +16,7 @@ export function parseContractFile(file: string, text: string): { source: SourceF
     return { line: Math.max(1, line), column: Math.max(1, col) };
   };
   const found = [...document.errors, ...document.warnings].map((error) => syntaxDiagnostic(file, error, at));
-  found.push(...unfitNumbers(file, document, at));
+  found.push(...unfitNodes(file, document, at));
   if (found.length > 0) return { diagnostics: found };
   try {
     const json = (document.toJS({ maxAliasCount }) ?? null) as Json;
@@ -31,9 +31,12 @@ function syntaxDiagnostic(file: string, error: YAMLError, at: (offset: number) =
   return diagnostic(file, at(error.pos[0]), code, (error.message.split('\n')[0] ?? '').replace(/ at line \d+, column \d+:?$/, ''));
 }
 
-function unfitNumbers(file: string, document: Document, at: (offset: number) => Position): Diagnostic[] {
+function unfitNodes(file: string, document: Document, at: (offset: number) => Position): Diagnostic[] {
   const found: Diagnostic[] = [];
   visit(document, {
+    Alias(_, alias) {
+      if (!alias.resolve(document)) found.push(diagnostic(file, at(alias.range?.[0] ?? 0), 'CG003', `the alias \`*${alias.source}\` stands for nothing`));
+    },
     Scalar(_, { value, range, source }) {
       if (typeof value !== 'number' || (Number.isInteger(value) ? Number.isSafeInteger(value) : Number.isFinite(value))) return;
       found.push(diagnostic(file, at(range?.[0] ?? 0), 'CG003', `the number \`${source ?? value}\` cannot be carried exactly`));
