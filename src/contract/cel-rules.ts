@@ -4,21 +4,67 @@ import type { CelType } from './cel-types.js';
 import type { DiagnosticCode } from './diagnostics.js';
 import { patternProblem } from './linear-pattern.js';
 
-export interface ExpressionProblem { code: DiagnosticCode; message: string; /** Of the first character concerned. */ offset: number }
+export interface ExpressionProblem {
+  code: DiagnosticCode;
+  message: string /** Of the first character concerned. */;
+  offset: number;
+}
 
 /** Total functions over bounded input; `dyn`, `type`, `bytes` and what parses text at run time are not among them. */
 const functions = new Set([
-  'size', 'has', 'all', 'exists', 'exists_one', 'map', 'filter', 'bind', 'int', 'double', 'string', 'bool', 'matches', 'contains',
-  'startsWith', 'endsWith', 'indexOf', 'lastIndexOf', 'substring', 'lowerAscii', 'upperAscii', 'trim', 'split', 'join', 'timestamp', 'duration',
-  'getFullYear', 'getMonth', 'getDate', 'getDayOfMonth', 'getDayOfWeek', 'getDayOfYear', 'getHours', 'getMinutes', 'getSeconds', 'getMilliseconds',
+  'size',
+  'has',
+  'all',
+  'exists',
+  'exists_one',
+  'map',
+  'filter',
+  'bind',
+  'int',
+  'double',
+  'string',
+  'bool',
+  'matches',
+  'contains',
+  'startsWith',
+  'endsWith',
+  'indexOf',
+  'lastIndexOf',
+  'substring',
+  'lowerAscii',
+  'upperAscii',
+  'trim',
+  'split',
+  'join',
+  'timestamp',
+  'duration',
+  'getFullYear',
+  'getMonth',
+  'getDate',
+  'getDayOfMonth',
+  'getDayOfWeek',
+  'getDayOfYear',
+  'getHours',
+  'getMinutes',
+  'getSeconds',
+  'getMilliseconds',
 ]);
 const comprehensions = new Set(['all', 'exists', 'exists_one', 'map', 'filter']);
 /** Functions whose own implementation replaces the library's; renamed in the tree, because an overload cannot be redefined. */
-export const replaced: ReadonlyMap<string, string> = new Map([['matches', 'linearMatches'], ['timestamp', 'exactTimestamp']]);
+export const replaced: ReadonlyMap<string, string> = new Map([
+  ['matches', 'linearMatches'],
+  ['timestamp', 'exactTimestamp'],
+]);
 /** One loop inside another is quadratic in what an upstream sent; a third level is refused. */
 const maxLoops = 2;
 
-type Node = ASTNode & { op: string; args: unknown; start: number; checkedType?: { kind: string; name: string }; meta: { macro?: { macroHasProps?: Node[] } } };
+type Node = ASTNode & {
+  op: string;
+  args: unknown;
+  start: number;
+  checkedType?: { kind: string; name: string };
+  meta: { macro?: { macroHasProps?: Node[] } };
+};
 
 export interface Walked {
   /** Top-level names that are read. */
@@ -65,14 +111,17 @@ function visitCall(node: Node, bound: ReadonlySet<string>, loops: number, walked
   const name = parts[0];
   const receiver = node.op === 'rcall' ? (parts[1] as Node) : null;
   const given = (node.op === 'rcall' ? parts[2] : parts[1]) as Node[];
-  const refuse = (code: DiagnosticCode, message: string): void => { walked.problems.push({ code, message, offset: node.start }); };
+  const refuse = (code: DiagnosticCode, message: string): void => {
+    walked.problems.push({ code, message, offset: node.start });
+  };
   if (!functions.has(name)) refuse('CG104', `the function \`${name}\` is not part of the contract language`);
   const literal = given[0]?.op === 'value' ? given[0].args : undefined;
   if (name === 'matches') {
     const unfit = typeof literal === 'string' ? patternProblem(literal) : 'it is not a literal';
     if (unfit !== undefined) refuse('CG104', `the pattern of \`matches\` cannot be used: ${unfit}`);
   }
-  if (name === 'timestamp' && typeof literal === 'string' && parseTimestamp(literal) === null) refuse('CG102', `\`${literal}\` is not a date and time that exists`);
+  if (name === 'timestamp' && typeof literal === 'string' && parseTimestamp(literal) === null)
+    refuse('CG102', `\`${literal}\` is not a date and time that exists`);
   if (name === 'has') walked.asks.push(node);
   const replacement = replaced.get(name);
   if (replacement !== undefined) parts[0] = replacement;

@@ -21,7 +21,9 @@ export interface CelType {
 const origin = Symbol('origin');
 
 function expected(type: string, value: unknown): TypeError {
-  return new TypeError(`a value of type ${type} was expected, and it is ${value === null ? 'null' : Array.isArray(value) ? 'an array' : typeof value}`);
+  return new TypeError(
+    `a value of type ${type} was expected, and it is ${value === null ? 'null' : Array.isArray(value) ? 'an array' : typeof value}`,
+  );
 }
 
 function primitive(name: string, accepts: (value: unknown) => boolean, convert: (value: never) => unknown = (value) => value): CelType {
@@ -50,7 +52,9 @@ function decodeAny(value: unknown): unknown {
 /** A Map and not the object itself: a member named `constructor` would change what the evaluator takes the object for. */
 const decodeMap = oncePerObject((value) => new Map(Object.entries(value).map(([name, member]) => [name, decodeAny(member)])));
 
-interface Decoded { [origin]?: Json }
+interface Decoded {
+  [origin]?: Json;
+}
 
 function oncePerObject(decode: (value: object) => object): (value: object) => object {
   const decoded = new WeakMap<object, object>();
@@ -67,13 +71,27 @@ function oncePerObject(decode: (value: object) => object): (value: object) => ob
 export function celList(item: CelType): CelType {
   const name = `list<${item.name}>`;
   const decode = oncePerObject((value) => (value as unknown[]).map((one) => item.decode(one)));
-  return { name, parts: [item], decode: (value) => { if (!Array.isArray(value)) throw expected(name, value); return decode(value); } };
+  return {
+    name,
+    parts: [item],
+    decode: (value) => {
+      if (!Array.isArray(value)) throw expected(name, value);
+      return decode(value);
+    },
+  };
 }
 
 export function celMap(member: CelType): CelType {
   const name = `map<string, ${member.name}>`;
   const decode = oncePerObject((value) => new Map(Object.entries(value).map(([key, one]) => [key, member.decode(one)])));
-  return { name, parts: [member], decode: (value) => { if (!isPlain(value)) throw expected(name, value); return decode(value); } };
+  return {
+    name,
+    parts: [member],
+    decode: (value) => {
+      if (!isPlain(value)) throw expected(name, value);
+      return decode(value);
+    },
+  };
 }
 
 let classes = 0;
@@ -91,7 +109,16 @@ export function celClass(label: string, fields: ReadonlyMap<string, CelType>): C
     }
     return instance;
   });
-  return { name, fields, ctor, parts: [...fields.values()], decode: (value) => { if (!isPlain(value)) throw expected('object', value); return decode(value); } };
+  return {
+    name,
+    fields,
+    ctor,
+    parts: [...fields.values()],
+    decode: (value) => {
+      if (!isPlain(value)) throw expected('object', value);
+      return decode(value);
+    },
+  };
 }
 
 function isPlain(value: unknown): value is object {
@@ -107,16 +134,22 @@ export function celTypeOf(root: JsonObject, schema: Json | undefined, name: stri
   const kinds = kindsOf(places);
   const inside = new Set([...open, ...places]);
   switch (kinds.size === 1 ? [...kinds][0] : undefined) {
-    case 'string': return celString;
-    case 'boolean': return celBool;
-    case 'integer': return celInt;
-    case 'number': return celDouble;
+    case 'string':
+      return celString;
+    case 'boolean':
+      return celBool;
+    case 'integer':
+      return celInt;
+    case 'number':
+      return celDouble;
     case 'array': {
       const items = places.flatMap((place) => (place['items'] === undefined || place['prefixItems'] !== undefined ? [] : [place['items']]));
       return celList(items.length === 1 ? elementType(root, items[0]!, `${name}_item`, inside) : celDyn);
     }
-    case 'object': return objectType(root, places, name, inside);
-    default: return celDyn;
+    case 'object':
+      return objectType(root, places, name, inside);
+    default:
+      return celDyn;
   }
 }
 
@@ -179,7 +212,8 @@ export function encode(value: unknown): Json {
       if (given !== undefined) return given;
       if (Array.isArray(value)) return value.map(encode);
       if (value instanceof Map) return Object.fromEntries([...value].map(([name, member]) => [String(name), encode(member)]));
-      if (Object.getPrototypeOf(value) === Object.prototype) return Object.fromEntries(Object.entries(value).map(([name, member]) => [name, encode(member)]));
+      if (Object.getPrototypeOf(value) === Object.prototype)
+        return Object.fromEntries(Object.entries(value).map(([name, member]) => [name, encode(member)]));
     }
   }
   throw new TypeError('the value has no exact form in JSON');

@@ -29,13 +29,15 @@ function checkUnenforced({ source, file, path }: ToolEntry, findings: Findings):
     if (source[member] !== undefined) findings.key(file, [...path, member], 'CG012', `\`${member}\` is not enforced by this version`);
   }
   for (const [name, observation] of Object.entries(source.observe ?? {})) {
-    if (observation.for_each) findings.key(file, [...path, 'observe', name, 'for_each'], 'CG012', '`for_each` is not carried out by this version');
+    if (observation.for_each)
+      findings.key(file, [...path, 'observe', name, 'for_each'], 'CG012', '`for_each` is not carried out by this version');
   }
 }
 
 function checkNames({ source, file, path, document }: ToolEntry, findings: Findings): void {
   const properties = isSchemaObject(source.args['properties']) ? source.args['properties'] : {};
-  if (!/^(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)(-[0-9A-Za-z.-]+)?$/.test(source.version)) findings.value(file, [...path, 'version'], 'CG608', `\`${source.version}\` is not a semantic version`);
+  if (!/^(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)(-[0-9A-Za-z.-]+)?$/.test(source.version))
+    findings.value(file, [...path, 'version'], 'CG608', `\`${source.version}\` is not a semantic version`);
   const taken = new Set([...reservedNames, ...Object.keys(document.entities ?? {})]);
   for (const section of ['observe', 'let'] as const) {
     for (const name of Object.keys(source[section] ?? {})) {
@@ -44,7 +46,8 @@ function checkNames({ source, file, path, document }: ToolEntry, findings: Findi
     }
   }
   for (const name of Object.keys(source.bind ?? {})) {
-    if (Object.hasOwn(properties, name)) findings.key(file, [...path, 'bind', name], 'CG502', `\`${name}\` is bound, and the model could send it as an argument too`);
+    if (Object.hasOwn(properties, name))
+      findings.key(file, [...path, 'bind', name], 'CG502', `\`${name}\` is bound, and the model could send it as an argument too`);
   }
   const known = (name: string, place: Path): void => {
     if (Object.hasOwn(properties, name)) return;
@@ -60,14 +63,20 @@ function checkExamples({ source, args, file, path }: ToolEntry, findings: Findin
     const verdict = args?.check(example.args);
     if (!verdict || verdict.ok) continue;
     const [first] = verdict.errors;
-    findings.value(file, [...path, 'examples', index], 'CG607', `the example is not a valid call: \`${first?.pointer ?? ''}\` ${first?.message ?? ''}`);
+    findings.value(
+      file,
+      [...path, 'examples', index],
+      'CG607',
+      `the example is not a valid call: \`${first?.pointer ?? ''}\` ${first?.message ?? ''}`,
+    );
   }
 }
 
 function checkErrors({ source, file, path }: ToolEntry, findings: Findings): void {
   for (const [index, rule] of (source.errors ?? []).entries()) {
     const place = [...path, 'errors', index];
-    if (rule.next === undefined && !['committed', 'accepted'].includes(rule.outcome)) findings.value(file, place, 'CG301', `the error \`${rule.when}\` does not say what the model may do next`);
+    if (rule.next === undefined && !['committed', 'accepted'].includes(rule.outcome))
+      findings.value(file, place, 'CG301', `the error \`${rule.when}\` does not say what the model may do next`);
     if (rule.next === 'retry' && !mayRetry(rule, source.effect === 'none' || source.idempotency?.honoured === true)) {
       findings.value(file, [...place, 'next'], 'CG302', `\`retry\` after \`outcome: ${rule.outcome}\` could repeat an effect`);
     }
@@ -86,35 +95,57 @@ function checkRead({ source, file, path }: ToolEntry, findings: Findings): void 
 
 function checkEffects({ source, file, path }: ToolEntry, { changes }: CompiledTool, findings: Findings): void {
   const { effects, http } = source;
-  if (effects?.creates === undefined && (effects?.changes ?? []).length === 0) findings.key(file, effects ? [...path, 'effects'] : path, 'CG201', 'the write does not say what it creates or changes');
-  if (effects?.never === undefined) findings.key(file, effects ? [...path, 'effects'] : path, 'CG202', 'the write does not say what it must never change');
+  if (effects?.creates === undefined && (effects?.changes ?? []).length === 0)
+    findings.key(file, effects ? [...path, 'effects'] : path, 'CG201', 'the write does not say what it creates or changes');
+  if (effects?.never === undefined)
+    findings.key(file, effects ? [...path, 'effects'] : path, 'CG202', 'the write does not say what it must never change');
   if (http.method === 'GET') findings.value(file, [...path, 'http', 'method'], 'CG204', 'a write cannot be sent as GET');
   for (const { path: place, expression } of changes) {
     const loose = [...expression.names].find((name) => Object.hasOwn(source.observe ?? {}, name));
-    if (loose !== undefined) findings.value(file, place, 'CG110', `the tool changes \`${loose}\`, which nothing keeps still between observation and write`);
+    if (loose !== undefined)
+      findings.value(file, place, 'CG110', `the tool changes \`${loose}\`, which nothing keeps still between observation and write`);
   }
 }
 
 function checkAmbiguity({ source, file, path }: ToolEntry, { readback }: CompiledTool, findings: Findings): void {
   const { idempotency, on_unknown: onUnknown } = source;
-  if (idempotency?.honoured && idempotency.window === undefined) findings.key(file, [...path, 'idempotency'], 'CG405', 'it is not said how long an honoured key is kept');
-  if (!source.readback && !idempotency?.honoured && onUnknown !== 'review') findings.key(file, path, 'CG401', `nothing can settle an unknown outcome of \`${path.at(-1)}\``);
+  if (idempotency?.honoured && idempotency.window === undefined)
+    findings.key(file, [...path, 'idempotency'], 'CG405', 'it is not said how long an honoured key is kept');
+  if (!source.readback && !idempotency?.honoured && onUnknown !== 'review')
+    findings.key(file, path, 'CG401', `nothing can settle an unknown outcome of \`${path.at(-1)}\``);
   if (onUnknown === 'review' && source.effect === 'irreversible' && (source.approval ?? []).length === 0) {
-    findings.key(file, [...path, 'on_unknown'], 'CG403', 'the irreversible effect has neither a machine that settles it nor a person who approves it');
+    findings.key(
+      file,
+      [...path, 'on_unknown'],
+      'CG403',
+      'the irreversible effect has neither a machine that settles it nor a person who approves it',
+    );
   }
   if (source.async && !source.readback) findings.key(file, [...path, 'async'], 'CG407', 'there is no read-back to poll');
   if (!source.readback || !readback) return;
-  if (source.readback.settle_after === undefined) findings.key(file, [...path, 'readback'], 'CG402', 'it is not said after how long an absent effect is really absent');
+  if (source.readback.settle_after === undefined)
+    findings.key(file, [...path, 'readback'], 'CG402', 'it is not said after how long an absent effect is really absent');
   const correlated = [...Object.values(readback.args), readback.committed].some(({ names }) => names.has('operation'));
-  if (!correlated) findings.key(file, [...path, 'readback'], 'CG406', 'the read-back does not tell this operation’s effect from an earlier equal one');
+  if (!correlated)
+    findings.key(file, [...path, 'readback'], 'CG406', 'the read-back does not tell this operation’s effect from an earlier equal one');
 }
 
-function checkAuthority({ source, file, path }: ToolEntry, { predicates }: CompiledTool, policies: readonly PolicyText[], findings: Findings): void {
+function checkAuthority(
+  { source, file, path }: ToolEntry,
+  { predicates }: CompiledTool,
+  policies: readonly PolicyText[],
+  findings: Findings,
+): void {
   const ofTheModel = new Set(['args', 'now', 'session', 'operation']);
   for (const [index, field] of (source.authority ?? []).entries()) {
-    const held = predicates.some(({ expression: { paths, names } }) => paths.has(field) && [...names].some((name) => !ofTheModel.has(name)));
-    const governed = policies.some(({ text }) => new RegExp(`\\bcontext\\.${field.replaceAll('.', '\\.')}\\b`).test(text.replace(/\/\/.*$/gm, '')));
-    if (!held && !governed) findings.value(file, [...path, 'authority', index], 'CG501', `nothing but text of the model decides \`${field}\``);
+    const held = predicates.some(
+      ({ expression: { paths, names } }) => paths.has(field) && [...names].some((name) => !ofTheModel.has(name)),
+    );
+    const governed = policies.some(({ text }) =>
+      new RegExp(`\\bcontext\\.${field.replaceAll('.', '\\.')}\\b`).test(text.replace(/\/\/.*$/gm, '')),
+    );
+    if (!held && !governed)
+      findings.value(file, [...path, 'authority', index], 'CG501', `nothing but text of the model decides \`${field}\``);
   }
 }
 
@@ -130,8 +161,10 @@ export function checkEntities(file: SourceFile, document: ContractDocument, tool
   for (const [name, entity] of Object.entries(document.entities ?? {})) {
     const path: Path = ['entities', name];
     if (reservedNames.has(name)) findings.key(file, path, 'CG613', `\`${name}\` already has a meaning in expressions`);
-    if (entity.state === 'gateway') findings.value(file, [...path, 'state'], 'CG012', 'a state kept by the gateway is not carried out by this version');
-    if (entity.observe.for_each) findings.key(file, [...path, 'observe', 'for_each'], 'CG012', '`for_each` is not carried out by this version');
+    if (entity.state === 'gateway')
+      findings.value(file, [...path, 'state'], 'CG012', 'a state kept by the gateway is not carried out by this version');
+    if (entity.observe.for_each)
+      findings.key(file, [...path, 'observe', 'for_each'], 'CG012', '`for_each` is not carried out by this version');
     if (entity.states) checkStates(file, path, entity, entity.states, findings);
     checkActions(file, name, entity, tools, findings);
   }
@@ -144,7 +177,9 @@ function checkStates(file: SourceFile, path: Path, entity: EntitySource, states:
     if (!states.includes(state)) report(`there is no state \`${state}\`${meant ? `; did you mean \`${meant}\`?` : ''}`);
   };
   for (const section of ['initial', 'external'] as const) {
-    (entity[section] ?? []).forEach((state, index) => known(state, (message) => findings.value(file, [...path, section, index], 'CG609', message)));
+    (entity[section] ?? []).forEach((state, index) =>
+      known(state, (message) => findings.value(file, [...path, section, index], 'CG609', message)),
+    );
   }
   for (const [state, actions] of Object.entries(entity.transitions ?? {})) {
     known(state, (message) => findings.key(file, [...path, 'transitions', state], 'CG609', message));
@@ -165,7 +200,8 @@ function checkActions(file: SourceFile, name: string, entity: EntitySource, tool
       const entry = tools.entries.get(action);
       if (!entry) {
         const meant = nearest(action, tools.entries.keys());
-        if (!tools.broken.has(action)) findings.key(file, place, 'CG106', `there is no tool \`${action}\`${meant ? `; did you mean \`${meant}\`?` : ''}`);
+        if (!tools.broken.has(action))
+          findings.key(file, place, 'CG106', `there is no tool \`${action}\`${meant ? `; did you mean \`${meant}\`?` : ''}`);
       } else if (entry.file !== file || entry.source.entity !== name || entry.source.effect === 'none') {
         findings.key(file, place, 'CG612', `\`${action}\` is not a write on \`${name}\``);
       }

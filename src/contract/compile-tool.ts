@@ -13,16 +13,67 @@ import { observedType, type ToolEntry } from './tool-entry.js';
 
 /** Semantics.md section 10. */
 const defaults = { attempts: 3, elapsedMs: 30_000, expiresMs: 15 * 60_000 };
-const principalType = celClass('principal', new Map<string, CelType>([['id', celString], ['tenant', celString], ['subject', celString], ['roles', celList(celString)]]));
+const principalType = celClass(
+  'principal',
+  new Map<string, CelType>([
+    ['id', celString],
+    ['tenant', celString],
+    ['subject', celString],
+    ['roles', celList(celString)],
+  ]),
+);
 const sessionType = celClass('session', new Map([['id', celString]]));
 const operationType = celClass('operation', new Map([['id', celString]]));
 const responseTypes = { status: celInt, headers: celMap(celString), body: celDyn };
 
 /** Names that already mean something in every expression, and words of CEL. */
 export const reservedNames: ReadonlySet<string> = new Set([
-  'args', 'bound', 'principal', 'subject', 'session', 'operation', 'now', 'status', 'headers', 'body', 'result', 'cel', 'google',
-  'true', 'false', 'null', 'in', 'as', 'break', 'const', 'continue', 'else', 'for', 'function', 'if', 'import', 'let', 'loop', 'package', 'namespace',
-  'return', 'var', 'void', 'while', 'int', 'uint', 'double', 'bool', 'string', 'bytes', 'list', 'map', 'type', 'dyn', 'constructor', 'prototype',
+  'args',
+  'bound',
+  'principal',
+  'subject',
+  'session',
+  'operation',
+  'now',
+  'status',
+  'headers',
+  'body',
+  'result',
+  'cel',
+  'google',
+  'true',
+  'false',
+  'null',
+  'in',
+  'as',
+  'break',
+  'const',
+  'continue',
+  'else',
+  'for',
+  'function',
+  'if',
+  'import',
+  'let',
+  'loop',
+  'package',
+  'namespace',
+  'return',
+  'var',
+  'void',
+  'while',
+  'int',
+  'uint',
+  'double',
+  'bool',
+  'string',
+  'bytes',
+  'list',
+  'map',
+  'type',
+  'dyn',
+  'constructor',
+  'prototype',
 ]);
 
 /** What the release tests look at besides the source. */
@@ -32,13 +83,19 @@ export interface CompiledTool {
   readonly readback: { args: Record<string, CompiledExpression<Json>>; committed: CompiledExpression<boolean> } | null;
 }
 
-export function compileTool(entry: ToolEntry, references: References, upstream: { plan: UpstreamPlan; base: string }, digest: string): CompiledTool {
+export function compileTool(
+  entry: ToolEntry,
+  references: References,
+  upstream: { plan: UpstreamPlan; base: string },
+  digest: string,
+): CompiledTool {
   const { source, path, plan } = entry;
   const site = new Site(entry.file, references.findings);
   const asked = Names.of({ args: entry.argsType, principal: principalType, subject: celString, session: sessionType });
   const entities = new EntityScope(entry, references, site, asked);
   const observations = Object.entries(source.observe ?? {}).map(([name, observation]) =>
-    compileObservation(name, observation, [...path, 'observe', name], site, references, asked.with(entities.types)));
+    compileObservation(name, observation, [...path, 'observe', name], site, references, asked.with(entities.types)),
+  );
   const seen = asked.with({ ...entities.types, ...Object.fromEntries(observations.map(({ plan: { name }, type }) => [name, type])) });
   const bind = site.members([...path, 'bind'], source.bind ?? {}, asked);
   const boundType = celClass('bound', new Map(Object.entries(bind).map(([name, { type }]) => [name, asked.typeNamed(type)])));
@@ -47,11 +104,18 @@ export function compileTool(entry: ToolEntry, references: References, upstream: 
   const sending = names.with({ operation: operationType });
   const answered = sending.with(responseTypes);
   const predicates = (source.preconditions ?? []).map(({ id, check, otherwise }, index) => ({
-    id, otherwise, expression: site.expression([...path, 'preconditions', index, 'check'], check, names, 'bool'),
+    id,
+    otherwise,
+    expression: site.expression([...path, 'preconditions', index, 'check'], check, names, 'bool'),
   }));
   const relation = ({ expression }: (typeof predicates)[number]): boolean => [...expression.names].every((name) => name === 'args');
-  const toPlan = (next: NextAction) => ({ id, expression, otherwise }: (typeof predicates)[number]): Predicate =>
-    ({ id, check: expression, otherwise: { code: otherwise.code, next: otherwise.next ?? next, message: otherwise.message ?? null } });
+  const toPlan =
+    (next: NextAction) =>
+    ({ id, expression, otherwise }: (typeof predicates)[number]): Predicate => ({
+      id,
+      check: expression,
+      otherwise: { code: otherwise.code, next: otherwise.next ?? next, message: otherwise.message ?? null },
+    });
   const changes = (source.effects?.changes ?? []).map((text, index) => {
     const place = [...path, 'effects', 'changes', index];
     return { path: place, expression: site.expression(place, text, names, 'json') };
@@ -59,16 +123,31 @@ export function compileTool(entry: ToolEntry, references: References, upstream: 
   const readback = compileReadback(entry, site, references, sending);
 
   Object.assign(plan, {
-    name: entry.name, service: entry.document.service, version: source.version, digest, effect: source.effect,
-    purpose: source.purpose, useWhen: source.use_when ?? null, notWhen: source.not_when ?? null,
-    argsSchema: entry.args?.schema ?? source.args, resultSchema: source.result, examples: (source.examples ?? []).map(({ args }) => ({ args })),
-    checkArguments: entry.args?.check, admitResult: entry.admitResult,
-    bind, relations: predicates.filter(relation).map(toPlan('repair')), preconditions: predicates.filter((one) => !relation(one)).map(toPlan('refresh')),
-    entity: entities.own, observesEntity: entities.observes, touches: entities.touched.map((entity) => ({ entity })),
-    observations: observations.map((observation) => observation.plan), lets,
+    name: entry.name,
+    service: entry.document.service,
+    version: source.version,
+    digest,
+    effect: source.effect,
+    purpose: source.purpose,
+    useWhen: source.use_when ?? null,
+    notWhen: source.not_when ?? null,
+    argsSchema: entry.args?.schema ?? source.args,
+    resultSchema: source.result,
+    examples: (source.examples ?? []).map(({ args }) => ({ args })),
+    checkArguments: entry.args?.check,
+    admitResult: entry.admitResult,
+    bind,
+    relations: predicates.filter(relation).map(toPlan('repair')),
+    preconditions: predicates.filter((one) => !relation(one)).map(toPlan('refresh')),
+    entity: entities.own,
+    observesEntity: entities.observes,
+    touches: entities.touched.map((entity) => ({ entity })),
+    observations: observations.map((observation) => observation.plan),
+    lets,
     expect: source.expect ?? 'observed',
     identity: {
-      scope: source.identity?.scope ?? 'intent', arguments: source.identity?.arguments ?? null,
+      scope: source.identity?.scope ?? 'intent',
+      arguments: source.identity?.arguments ?? null,
       windowMs: source.identity?.window ? durationMs(source.identity.window) : null,
     },
     repeatable: source.repeatable ?? false,
@@ -77,23 +156,36 @@ export function compileTool(entry: ToolEntry, references: References, upstream: 
     never: (source.effects?.never ?? []).map((text, index) => site.expression([...path, 'effects', 'never', index], text, names, 'json')),
     errors: (source.errors ?? []).map((rule, index) => ({
       when: site.expression([...path, 'errors', index, 'when'], rule.when, answered, 'bool'),
-      outcome: rule.outcome, class: rule.class ?? null, code: rule.code ?? null, next: rule.next ?? impliedNext(rule.outcome), message: rule.message ?? null,
+      outcome: rule.outcome,
+      class: rule.class ?? null,
+      code: rule.code ?? null,
+      next: rule.next ?? impliedNext(rule.outcome),
+      message: rule.message ?? null,
     })),
     notFound: site.optional([...path, 'not_found'], source.not_found, answered, 'bool'),
     readback: readback?.plan ?? null,
     verify: source.verify ?? (source.effect === 'none' ? 'on_ambiguity' : 'always'),
     onUnknown: source.on_unknown ?? 'reconcile',
-    retry: { attempts: source.retry?.attempts ?? defaults.attempts, elapsedMs: source.retry?.elapsed ? durationMs(source.retry.elapsed) : defaults.elapsedMs },
+    retry: {
+      attempts: source.retry?.attempts ?? defaults.attempts,
+      elapsedMs: source.retry?.elapsed ? durationMs(source.retry.elapsed) : defaults.elapsedMs,
+    },
     approvals: (source.approval ?? []).map((rule, index) => {
       const place = [...path, 'approval', index];
       if (rule.summary !== undefined) site.template([...place, 'summary'], rule.summary, names);
       return {
-        when: site.expression([...place, 'when'], rule.when, names, 'bool'), by: rule.by, approvals: rule.approvals ?? 1,
-        expiresMs: rule.expires ? durationMs(rule.expires) : defaults.expiresMs, summary: rule.summary ?? null,
+        when: site.expression([...place, 'when'], rule.when, names, 'bool'),
+        by: rule.by,
+        approvals: rule.approvals ?? 1,
+        expiresMs: rule.expires ? durationMs(rule.expires) : defaults.expiresMs,
+        summary: rule.summary ?? null,
       };
     }),
     async: source.async
-      ? { accepted: site.expression([...path, 'async', 'accepted'], source.async.accepted, answered, 'bool'), deadlineMs: durationMs(source.async.deadline) }
+      ? {
+          accepted: site.expression([...path, 'async', 'accepted'], source.async.accepted, answered, 'bool'),
+          deadlineMs: durationMs(source.async.deadline),
+        }
       : null,
     compensate: compileCompensation(entry, site, references, sending),
     redact: source.redact ?? [],
@@ -114,7 +206,12 @@ class EntityScope {
   readonly touched: EntityPlan[] = [];
   readonly types: Record<string, CelType> = {};
 
-  constructor(private readonly entry: ToolEntry, private readonly references: References, private readonly site: Site, private readonly asked: Names) {
+  constructor(
+    private readonly entry: ToolEntry,
+    private readonly references: References,
+    private readonly site: Site,
+    private readonly asked: Names,
+  ) {
     const { source, path } = entry;
     const served = servedEntity(entry);
     const name = source.entity ?? served;
@@ -147,12 +244,20 @@ class EntityScope {
 
 /** The entity, if any, whose observation this tool is; of several, the first by name. */
 function servedEntity({ name, document, source }: ToolEntry): string | undefined {
-  const served = (Object.entries(document.entities ?? {}) as [string, EntitySource][]).filter(([, entity]) => entity.observe.tool === name).map(([entity]) => entity).sort();
+  const served = (Object.entries(document.entities ?? {}) as [string, EntitySource][])
+    .filter(([, entity]) => entity.observe.tool === name)
+    .map(([entity]) => entity)
+    .sort();
   return source.entity !== undefined && served.includes(source.entity) ? source.entity : served[0];
 }
 
 function compileObservation(
-  name: string, source: ObservationSource, path: Path, site: Site, references: References, names: Names,
+  name: string,
+  source: ObservationSource,
+  path: Path,
+  site: Site,
+  references: References,
+  names: Names,
 ): { plan: ObservationPlan; type: CelType } {
   const target = references.read(site, source.tool, [...path, 'tool']);
   const args = site.members([...path, 'args'], source.args, names);
@@ -182,7 +287,12 @@ function compileLets({ source, path }: ToolEntry, site: Site, given: Names): { n
   return { names, lets };
 }
 
-function compileReadback(entry: ToolEntry, site: Site, references: References, names: Names): { plan: ReadbackPlan; args: Record<string, CompiledExpression<Json>>; committed: CompiledExpression<boolean> } | null {
+function compileReadback(
+  entry: ToolEntry,
+  site: Site,
+  references: References,
+  names: Names,
+): { plan: ReadbackPlan; args: Record<string, CompiledExpression<Json>>; committed: CompiledExpression<boolean> } | null {
   const source = entry.source.readback;
   if (!source) return null;
   const path = [...entry.path, 'readback'];
@@ -192,12 +302,16 @@ function compileReadback(entry: ToolEntry, site: Site, references: References, n
   const found = names.with({ result: target?.resultType ?? celUnknown });
   const committed = site.expression([...path, 'committed'], source.committed, found, 'bool');
   return {
-    args, committed,
+    args,
+    committed,
     plan: {
-      tool: target?.plan as ToolPlan, args, committed,
+      tool: target?.plan as ToolPlan,
+      args,
+      committed,
       absent: site.expression([...path, 'absent'], source.absent, found, 'bool'),
       result: site.optional([...path, 'result'], source.result, found, 'json'),
-      settleAfterMs: durationMs(source.settle_after ?? '0s'), lagMs: durationMs(source.lag ?? '0s'),
+      settleAfterMs: durationMs(source.settle_after ?? '0s'),
+      lagMs: durationMs(source.lag ?? '0s'),
     },
   };
 }

@@ -45,7 +45,10 @@ function compile(source: ContractSource, env: Environment, unread: readonly Diag
   return diagnostics.length > 0 ? { diagnostics } : { catalogue: assemble(source, tools) };
 }
 
-interface Upstream { plan: UpstreamPlan; base: string }
+interface Upstream {
+  plan: UpstreamPlan;
+  base: string;
+}
 
 function compileUpstream(file: SourceFile, document: ContractDocument, env: Environment, findings: Findings): Upstream {
   const { service, upstream } = document;
@@ -69,7 +72,11 @@ export function digestTool(entry: ToolEntry, tools: Tools): string {
     referredTools(found).forEach(follow);
   };
   follow(entry.name);
-  return digestOf({ callgate: 1, tool: entry.name, reached: [...reached].sort(([a], [b]) => (a < b ? -1 : 1)).map(([, each]) => governed(each)) });
+  return digestOf({
+    callgate: 1,
+    tool: entry.name,
+    reached: [...reached].sort(([a], [b]) => (a < b ? -1 : 1)).map(([, each]) => governed(each)),
+  });
 }
 
 function referredTools(entry: ToolEntry): string[] {
@@ -86,7 +93,13 @@ function entitiesOf({ name: tool, source, document }: ToolEntry): [string, NonNu
 
 function governed(entry: ToolEntry): JsonObject {
   const { name, document, source } = entry;
-  return { name, service: document.service, upstream: document.upstream, entities: Object.fromEntries(entitiesOf(entry)), source } as unknown as JsonObject;
+  return {
+    name,
+    service: document.service,
+    upstream: document.upstream,
+    entities: Object.fromEntries(entitiesOf(entry)),
+    source,
+  } as unknown as JsonObject;
 }
 
 function assemble(source: ContractSource, { entries }: Tools): Catalogue {

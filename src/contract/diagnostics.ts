@@ -9,7 +9,8 @@ const help = {
   CG004: 'Use one of the members that the contract language has; see docs/contracts.md.',
   CG005: 'Add the member; see docs/contracts.md for its form.',
   CG006: 'Give the member the form that docs/contracts.md shows.',
-  CG007: 'Move it to `upstream.base_url`, the only place where the environment is read into a contract, so that the same source has the same digest on every machine.',
+  CG007:
+    'Move it to `upstream.base_url`, the only place where the environment is read into a contract, so that the same source has the same digest on every machine.',
   CG008: 'Name a readable file inside the contracts folder, relative to this contract.',
   CG009: 'Set the variable, or give a default: `${NAME:-http://127.0.0.1:8090}`.',
   CG010: 'Give an absolute http or https URL without credentials, query or fragment.',
@@ -18,34 +19,41 @@ const help = {
   CG101: 'Use a name that is in scope here and a member that its schema declares; operands must have fitting types.',
   CG102: 'Change the expression so that it gives the type that this place needs.',
   CG103: 'Correct the CEL syntax.',
-  CG104: 'Use another construct. `dyn` switches type checking off, and a pattern for `matches` must be a literal of the linear-time RE2 syntax.',
+  CG104:
+    'Use another construct. `dyn` switches type checking off, and a pattern for `matches` must be a literal of the linear-time RE2 syntax.',
   CG105: 'Split the expression with `let`, or simplify it. Expressions are bounded so that a check cannot be expensive.',
   CG106: 'Name a tool that exists in this catalogue.',
   CG107: 'Name an entity that this file declares under `entities`.',
   CG108: 'Use a tool with `effect: none`. Observing and reading back must not change anything.',
   CG109: 'Give the tool exactly the arguments that its schema asks for, each of the right type.',
-  CG110: 'Make the observed resource the `entity` of the tool or list it under `touches`, so that its guard key keeps it still between check and write.',
+  CG110:
+    'Make the observed resource the `entity` of the tool or list it under `touches`, so that its guard key keeps it still between check and write.',
   CG112: 'Close every `{` with `}`, write literal braces as `{{` and `}}`, and let each part be text, a number or a boolean.',
   CG201: 'Add `effects.creates` or `effects.changes`: say what a successful call leaves behind, or nobody can tell that it happened.',
   CG202: 'Add `effects.never` with what must stay as it was (an empty list says: nothing was thought of, and is accepted).',
   CG203: 'Remove it, or declare `effect: write`. A read changes nothing.',
   CG204: 'Use POST, PUT, PATCH or DELETE. Caches, proxies and crawlers repeat a GET freely.',
   CG205: 'Add a `body` to a POST, PUT or PATCH only; a GET or DELETE with a body is dropped by many servers.',
-  CG301: 'Add `next`: one of ask, refresh, repair, wait, verify, retry, abandon, escalate, continue. The model needs to be told what it may do.',
+  CG301:
+    'Add `next`: one of ask, refresh, repair, wait, verify, retry, abandon, escalate, continue. The model needs to be told what it may do.',
   CG302: 'Use `outcome: not_committed` where it is proven that nothing happened, honour idempotency keys, or choose another next action.',
-  CG401: 'Add `readback` (a read tool that finds the effect by operation.id), or `idempotency: { honoured: true, window: … }` if the service keeps keys, or say `on_unknown: review` out loud. Otherwise a time-out leaves an outcome that nobody can settle.',
+  CG401:
+    'Add `readback` (a read tool that finds the effect by operation.id), or `idempotency: { honoured: true, window: … }` if the service keeps keys, or say `on_unknown: review` out loud. Otherwise a time-out leaves an outcome that nobody can settle.',
   CG402: 'Add `settle_after`: how long after the last byte the service may still commit. Before that, absence is no evidence.',
   CG403: 'Add an `approval` rule. An irreversible effect whose outcome only a person can settle needs a person before it as well.',
   CG405: 'Add `window`: how long the service remembers a key. A re-send after it would be a second effect.',
   CG406: 'Let `args` or `committed` read `operation.id`, and send that id upstream. A natural key alone finds last week’s effect.',
   CG407: 'Add `readback`, which `async.poll` reads, or remove `async`.',
-  CG501: 'Bind the value, compare it with something observed or bound in a precondition, or constrain `context.args` by it in a policy. As it stands, text of the model decides it.',
+  CG501:
+    'Bind the value, compare it with something observed or bound in a precondition, or constrain `context.args` by it in a policy. As it stands, text of the model decides it.',
   CG502: 'Remove the name from `args` or from `bind`. A bound value must never come from the model.',
   CG601: 'Rename one of them. A tool is known by its name over the whole catalogue.',
-  CG603: 'Remove it, or name the members, or give the members a schema: `additionalProperties: { type: string }`. Schemas are closed at every level.',
+  CG603:
+    'Remove it, or name the members, or give the members a schema: `additionalProperties: { type: string }`. Schemas are closed at every level.',
   CG604: 'Use a keyword that the gateway can enforce.',
   CG605: 'Correct the schema. It must be valid JSON Schema 2020-12.',
-  CG606: 'Rewrite the pattern without look-around or back-references. It runs on a linear-time engine, so that no input can stall the gateway.',
+  CG606:
+    'Rewrite the pattern without look-around or back-references. It runs on a linear-time engine, so that no input can stall the gateway.',
   CG607: 'Correct the example or the schema: an example teaches the model, so it has to be valid.',
   CG608: 'Use a semantic version such as `2.0.0`.',
   CG609: 'Use a state that is listed under `states`.',
@@ -71,7 +79,10 @@ export interface Diagnostic {
   help: string;
 }
 
-export interface Position { line: number; column: number }
+export interface Position {
+  line: number;
+  column: number;
+}
 
 export function diagnostic(file: string, at: Position, code: DiagnosticCode, message: string): Diagnostic {
   return { file, line: at.line, column: at.column, code, severity: 'error', message, help: help[code] };
@@ -80,8 +91,9 @@ export function diagnostic(file: string, at: Position, code: DiagnosticCode, mes
 /** In the order of the text; the same finding only once. */
 export function sorted(diagnostics: readonly Diagnostic[]): Diagnostic[] {
   const seen = new Map(diagnostics.map((found) => [[found.file, found.line, found.column, found.code, found.message].join('\n'), found]));
-  return [...seen.values()].sort((a, b) =>
-    (a.file < b.file ? -1 : a.file > b.file ? 1 : 0) || a.line - b.line || a.column - b.column || (a.code < b.code ? -1 : 1));
+  return [...seen.values()].sort(
+    (a, b) => (a.file < b.file ? -1 : a.file > b.file ? 1 : 0) || a.line - b.line || a.column - b.column || (a.code < b.code ? -1 : 1),
+  );
 }
 
 /** For a terminal: place, message, source line with a caret, help. @param readText gives a file's text by its diagnostic name. */

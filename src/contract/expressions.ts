@@ -11,7 +11,12 @@ const maxSourceLength = 2000;
 const limits = { maxAstNodes: 400, maxDepth: 32, maxListElements: 200, maxMapEntries: 50, maxCallArguments: 8 };
 
 /** What a place asks of its expression. `text` is text, a whole number, a decimal or a boolean, for templates. */
-export interface Wanted { bool: boolean; string: string; text: string; json: Json }
+export interface Wanted {
+  bool: boolean;
+  string: string;
+  text: string;
+  json: Json;
+}
 
 export interface CompiledExpression<T> extends Expression<T> {
   /** Members read directly from top-level names, for instance `args.amount`. */
@@ -20,7 +25,10 @@ export interface CompiledExpression<T> extends Expression<T> {
 }
 
 /** A value that is computed on first use from other names. */
-interface Lazy { readonly expression: CompiledExpression<Json>; readonly type: CelType }
+interface Lazy {
+  readonly expression: CompiledExpression<Json>;
+  readonly type: CelType;
+}
 
 /** The names that expressions of one place may read, with their types. */
 export class Names {
@@ -62,14 +70,19 @@ export class Names {
 
   /** @returns the expression, or everything that is wrong with it. */
   compile<K extends keyof Wanted>(source: string, wanted: K): CompiledExpression<Wanted[K]> | { problems: ExpressionProblem[] } {
-    if (source.length > maxSourceLength) return failed('CG105', `the expression has ${source.length} characters, and ${maxSourceLength} are the most`);
+    if (source.length > maxSourceLength)
+      return failed('CG105', `the expression has ${source.length} characters, and ${maxSourceLength} are the most`);
     let parsed;
     try {
       parsed = this.env().parse(source);
     } catch (thrown) {
       const { code, summary, range } = thrown as ParseError;
       const limit = /limit|exceed|max/i.test(`${code} ${summary}`);
-      return failed(limit ? 'CG105' : 'CG103', limit ? `the expression is too large: ${summary}` : `this is not CEL: ${summary}`, range?.start);
+      return failed(
+        limit ? 'CG105' : 'CG103',
+        limit ? `the expression is too large: ${summary}` : `this is not CEL: ${summary}`,
+        range?.start,
+      );
     }
     const walked = walkSyntax(parsed.ast);
     if (walked.problems.length > 0) return { problems: walked.problems };
@@ -78,12 +91,17 @@ export class Names {
     const misused = checkMembers(walked, this.classes());
     if (misused.length > 0) return { problems: misused };
     const type = verdict.type ?? 'dyn';
-    if (!fits(type, wanted)) return failed('CG102', `the expression gives ${type.replace(/_\d+\b/g, '')}, and ${needs[wanted]} is needed here`);
+    if (!fits(type, wanted))
+      return failed('CG102', `the expression gives ${type.replace(/_\d+\b/g, '')}, and ${needs[wanted]} is needed here`);
     return this.bound(source, type, walked, parsed, wanted);
   }
 
   private bound<K extends keyof Wanted>(
-    source: string, type: string, { names, paths }: { names: Set<string>; paths: Set<string> }, run: (context: object) => unknown, wanted: K,
+    source: string,
+    type: string,
+    { names, paths }: { names: Set<string>; paths: Set<string> },
+    run: (context: object) => unknown,
+    wanted: K,
   ): CompiledExpression<Wanted[K]> {
     const reads = [...names].map((name) => ({ name, type: this.types.get(name)!, lazy: this.lazies.get(name) }));
     const all = new Set(reads.flatMap(({ name, lazy }) => (lazy ? [...lazy.expression.names] : [name])));
@@ -105,11 +123,15 @@ export class Names {
 
   private typeProblem(source: string, { code, summary, range }: ParseError): ExpressionProblem {
     const unknown = /^(?:No such key|Unknown variable): (\w+)$/.exec(summary)?.[1];
-    const known = code === 'unknown_variable' ? [...this.types.keys()] : [...this.classes().values()].flatMap((type) => [...(type.fields?.keys() ?? [])]);
+    const known =
+      code === 'unknown_variable'
+        ? [...this.types.keys()]
+        : [...this.classes().values()].flatMap((type) => [...(type.fields?.keys() ?? [])]);
     const meant = unknown === undefined ? undefined : nearest(unknown, known);
-    const message = unknown === undefined
-      ? `\`${source}\` does not type-check: ${summary.replace(/_\d+\b/g, '')}`
-      : `${code === 'unknown_variable' ? 'there is no name' : 'there is no member'} \`${unknown}\` here${meant ? `; did you mean \`${meant}\`?` : ''}`;
+    const message =
+      unknown === undefined
+        ? `\`${source}\` does not type-check: ${summary.replace(/_\d+\b/g, '')}`
+        : `${code === 'unknown_variable' ? 'there is no name' : 'there is no member'} \`${unknown}\` here${meant ? `; did you mean \`${meant}\`?` : ''}`;
     return { code: 'CG101', message, offset: range?.start ?? 0 };
   }
 
@@ -131,7 +153,8 @@ export class Names {
     if (this.environment) return this.environment;
     const env = base.clone({ limits });
     for (const { name, fields, ctor } of this.classes().values()) {
-      if (ctor && fields) env.registerType(name, { ctor, fields: Object.fromEntries([...fields].map(([field, type]) => [field, type.name])) });
+      if (ctor && fields)
+        env.registerType(name, { ctor, fields: Object.fromEntries([...fields].map(([field, type]) => [field, type.name])) });
     }
     for (const [name, { name: type }] of this.types) env.registerVariable(name, type);
     return (this.environment = env);
@@ -165,15 +188,22 @@ const needs: Record<keyof Wanted, string> = { bool: 'bool', string: 'string', te
 
 function fits(type: string, wanted: keyof Wanted): boolean {
   switch (wanted) {
-    case 'bool': return type === 'bool' || type === 'dyn';
-    case 'string': return type === 'string' || type === 'dyn';
-    case 'text': return ['string', 'int', 'double', 'bool'].includes(type);
-    case 'json': return !/google\.protobuf|bytes|uint|^type$|^optional/.test(type);
+    case 'bool':
+      return type === 'bool' || type === 'dyn';
+    case 'string':
+      return type === 'string' || type === 'dyn';
+    case 'text':
+      return ['string', 'int', 'double', 'bool'].includes(type);
+    case 'json':
+      return !/google\.protobuf|bytes|uint|^type$|^optional/.test(type);
   }
 }
 
 const converters: { [K in keyof Wanted]: (value: unknown) => Wanted[K] } = {
-  bool: (value) => { if (typeof value !== 'boolean') throw new TypeError('the result is not a boolean'); return value; },
+  bool: (value) => {
+    if (typeof value !== 'boolean') throw new TypeError('the result is not a boolean');
+    return value;
+  },
   string: (value) => celString.decode(value) as string,
   text: (value) => String(encode(value)),
   json: encode,
@@ -185,6 +215,15 @@ function failed(code: ExpressionProblem['code'], message: string, offset = 0): {
 
 /** A value that is written as it is. */
 export function constant(value: Json): CompiledExpression<Json> {
-  const type = typeof value === 'string' ? 'string' : typeof value === 'boolean' ? 'bool' : typeof value !== 'number' ? 'dyn' : Number.isInteger(value) ? 'int' : 'double';
+  const type =
+    typeof value === 'string'
+      ? 'string'
+      : typeof value === 'boolean'
+        ? 'bool'
+        : typeof value !== 'number'
+          ? 'dyn'
+          : Number.isInteger(value)
+            ? 'int'
+            : 'double';
   return { source: JSON.stringify(value), names: new Set(), paths: new Set(), type, evaluate: () => value };
 }

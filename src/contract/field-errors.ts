@@ -25,20 +25,35 @@ function describe(root: JsonObject, { keyword, instancePath, params, parentSchem
     case 'unevaluatedProperties': {
       const name = String(params['additionalProperty'] ?? params['unevaluatedProperty']);
       const allowed = memberNames(root, parentSchema as JsonObject);
-      return withNearest({ pointer: member(name), code: 'unknown_argument', message: 'there is no such argument', expected: allowed }, name, allowed);
+      return withNearest(
+        { pointer: member(name), code: 'unknown_argument', message: 'there is no such argument', expected: allowed },
+        name,
+        allowed,
+      );
     }
     case 'required':
       return { pointer: member(params['missingProperty']), code: 'required', message: 'is missing' };
     case 'dependentRequired':
       return { pointer: member(params['missingProperty']), code: 'required', message: `is needed together with \`${params['property']}\`` };
     case 'type':
-      return { pointer: instancePath, code: 'type', message: `must be ${typeNames(params['type'])}, and is ${typeOf(data)}`, expected: params['type'] as Json };
+      return {
+        pointer: instancePath,
+        code: 'type',
+        message: `must be ${typeNames(params['type'])}, and is ${typeOf(data)}`,
+        expected: params['type'] as Json,
+      };
     case 'exactInteger':
       return { pointer: instancePath, code: 'integer_precision', message: 'is too large to be carried exactly' };
     case 'enum': {
       const allowed = params['allowedValues'] as Json[];
       const error: FieldError = { pointer: instancePath, code: 'enum', message: 'must be one of the allowed values', expected: allowed };
-      return typeof data === 'string' ? withNearest(error, data, allowed.filter((value) => typeof value === 'string')) : error;
+      return typeof data === 'string'
+        ? withNearest(
+            error,
+            data,
+            allowed.filter((value) => typeof value === 'string'),
+          )
+        : error;
     }
     case 'propertyNames':
     case 'if':

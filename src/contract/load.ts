@@ -21,7 +21,15 @@ export function loadFolder(dir: string): { source: ContractSource; diagnostics: 
     for (const [path, named] of policyNames(file)) {
       const policy = readPolicy(dir, file.file, named);
       if (policy) policies.set(policy.file, policy);
-      else diagnostics.push(diagnostic(file.file, file.valuePosition(path), 'CG008', `the policy file \`${named}\` cannot be read inside the contracts folder`));
+      else
+        diagnostics.push(
+          diagnostic(
+            file.file,
+            file.valuePosition(path),
+            'CG008',
+            `the policy file \`${named}\` cannot be read inside the contracts folder`,
+          ),
+        );
     }
   }
   return { source: { files, policies: [...policies.values()].sort((a, b) => (a.file < b.file ? -1 : 1)) }, diagnostics };

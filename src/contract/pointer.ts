@@ -6,7 +6,12 @@ export function toPointer(path: Path): string {
 }
 
 export function fromPointer(pointer: string): string[] {
-  return pointer === '' ? [] : pointer.slice(1).split('/').map((segment) => segment.replaceAll('~1', '/').replaceAll('~0', '~'));
+  return pointer === ''
+    ? []
+    : pointer
+        .slice(1)
+        .split('/')
+        .map((segment) => segment.replaceAll('~1', '/').replaceAll('~0', '~'));
 }
 
 /** The value at a path, or undefined; only own members are followed. */

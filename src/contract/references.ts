@@ -11,7 +11,10 @@ import type { Site } from './site.js';
 import type { ToolEntry, Tools } from './tool-entry.js';
 
 export class References {
-  constructor(private readonly tools: Tools, readonly findings: Findings) {}
+  constructor(
+    private readonly tools: Tools,
+    readonly findings: Findings,
+  ) {}
 
   tool(site: Site, name: string, path: Path): ToolEntry | undefined {
     const entry = this.tools.entries.get(name);
@@ -23,7 +26,8 @@ export class References {
 
   read(site: Site, name: string, path: Path): ToolEntry | undefined {
     const entry = this.tool(site, name, path);
-    if (entry && entry.source.effect !== 'none') this.findings.value(site.file, path, 'CG108', `\`${name}\` has \`effect: ${entry.source.effect}\`, and only a read may be made here`);
+    if (entry && entry.source.effect !== 'none')
+      this.findings.value(site.file, path, 'CG108', `\`${name}\` has \`effect: ${entry.source.effect}\`, and only a read may be made here`);
     return entry;
   }
 
@@ -40,11 +44,22 @@ export class References {
     const properties = isSchemaObject(schema['properties']) ? schema['properties'] : {};
     for (const [name, expression] of Object.entries(given)) {
       if (!Object.hasOwn(properties, name)) {
-        this.findings.key(site.file, [...path, name], 'CG109', `\`${target.name}\` has no argument \`${name}\`${meant(nearest(name, Object.keys(properties)))}`);
+        this.findings.key(
+          site.file,
+          [...path, name],
+          'CG109',
+          `\`${target.name}\` has no argument \`${name}\`${meant(nearest(name, Object.keys(properties)))}`,
+        );
         continue;
       }
       const wanted = celTypeOf(schema, properties[name], name).name;
-      if (!assignable(expression.type, wanted)) this.findings.value(site.file, [...path, name], 'CG109', `\`${target.name}\` takes ${family(wanted)} for \`${name}\`, and this is ${family(expression.type)}`);
+      if (!assignable(expression.type, wanted))
+        this.findings.value(
+          site.file,
+          [...path, name],
+          'CG109',
+          `\`${target.name}\` takes ${family(wanted)} for \`${name}\`, and this is ${family(expression.type)}`,
+        );
     }
     for (const name of (schema['required'] as string[] | undefined) ?? []) {
       if (!Object.hasOwn(given, name)) this.findings.key(site.file, path, 'CG109', `\`${target.name}\` needs the argument \`${name}\``);
@@ -57,7 +72,13 @@ function meant(name: string | undefined): string {
 }
 
 function assignable(given: string, wanted: string): boolean {
-  return given === 'dyn' || given === unknownType || wanted === 'dyn' || family(given) === family(wanted) || (given === 'int' && wanted === 'double');
+  return (
+    given === 'dyn' ||
+    given === unknownType ||
+    wanted === 'dyn' ||
+    family(given) === family(wanted) ||
+    (given === 'int' && wanted === 'double')
+  );
 }
 
 /** Objects and lists are compared as such; their members are checked when the arguments are. */

@@ -8,8 +8,21 @@ import type { ToolEntry } from './tool-entry.js';
 
 /** Set by the connection or the gateway, or a place for a secret that would then be a literal. */
 const forbiddenHeaders = new Set([
-  'host', 'content-length', 'transfer-encoding', 'connection', 'keep-alive', 'upgrade', 'te', 'trailer', 'expect',
-  'authorization', 'proxy-authorization', 'cookie', 'callgate-attempt', 'traceparent', 'tracestate',
+  'host',
+  'content-length',
+  'transfer-encoding',
+  'connection',
+  'keep-alive',
+  'upgrade',
+  'te',
+  'trailer',
+  'expect',
+  'authorization',
+  'proxy-authorization',
+  'cookie',
+  'callgate-attempt',
+  'traceparent',
+  'tracestate',
 ]);
 
 export function compileRequest(entry: ToolEntry, site: Site, names: Names, base: string): (scope: Scope) => RenderedRequest {
@@ -18,7 +31,8 @@ export function compileRequest(entry: ToolEntry, site: Site, names: Names, base:
   const parts = site.parts([...path, 'path'], http.path);
   const problem = parts ? pathProblem(parts) : undefined;
   if (problem) site.findings.value(site.file, [...path, 'path'], 'CG112', `the path cannot be used: ${problem}`);
-  if (http.body !== undefined && !['POST', 'PUT', 'PATCH'].includes(http.method)) site.findings.key(site.file, [...path, 'body'], 'CG205', `a ${http.method} has no body`);
+  if (http.body !== undefined && !['POST', 'PUT', 'PATCH'].includes(http.method))
+    site.findings.key(site.file, [...path, 'body'], 'CG205', `a ${http.method} has no body`);
   const request: RequestTemplate = {
     method: http.method,
     base,
@@ -32,7 +46,10 @@ export function compileRequest(entry: ToolEntry, site: Site, names: Names, base:
 
 function standardHeaders({ headers = {}, body }: ToolEntry['source']['http']): { name: string; value: CompiledTemplate }[] {
   const own = new Set(Object.keys(headers).map((name) => name.toLowerCase()));
-  const standard = [{ name: 'accept', value: ['application/json'] }, ...(body === undefined ? [] : [{ name: 'content-type', value: ['application/json'] }])];
+  const standard = [
+    { name: 'accept', value: ['application/json'] },
+    ...(body === undefined ? [] : [{ name: 'content-type', value: ['application/json'] }]),
+  ];
   return standard.filter(({ name }) => !own.has(name));
 }
 
@@ -40,12 +57,18 @@ function compileHeaders(entry: ToolEntry, site: Site, names: Names, path: Path):
   const secret = entry.document.upstream.auth?.header.toLowerCase();
   return inOrder(entry.source.http.headers, (name, text) => {
     const lower = name.toLowerCase();
-    if (forbiddenHeaders.has(lower) || lower === secret) site.findings.key(site.file, [...path, name], 'CG614', `a contract cannot set the header \`${name}\``);
+    if (forbiddenHeaders.has(lower) || lower === secret)
+      site.findings.key(site.file, [...path, name], 'CG614', `a contract cannot set the header \`${name}\``);
     return site.template([...path, name], text, names);
   }).map(({ name, value }) => ({ name: name.toLowerCase(), value }));
 }
 
 /** By name, because the order of members is no part of the canonical source and the request has to be. */
-function inOrder(members: Record<string, string> | undefined, compile: (name: string, text: string) => CompiledTemplate): { name: string; value: CompiledTemplate }[] {
-  return Object.entries(members ?? {}).sort(([a], [b]) => (a < b ? -1 : 1)).map(([name, text]) => ({ name, value: compile(name, text) }));
+function inOrder(
+  members: Record<string, string> | undefined,
+  compile: (name: string, text: string) => CompiledTemplate,
+): { name: string; value: CompiledTemplate }[] {
+  return Object.entries(members ?? {})
+    .sort(([a], [b]) => (a < b ? -1 : 1))
+    .map(([name, text]) => ({ name, value: compile(name, text) }));
 }

@@ -6,12 +6,35 @@ import { nearest } from './nearest.js';
 import type { Path } from './pointer.js';
 
 export type Use = 'args' | 'result';
-export interface SchemaProblem { path: Path; code: DiagnosticCode; message: string }
+export interface SchemaProblem {
+  path: Path;
+  code: DiagnosticCode;
+  message: string;
+}
 
 const annotations = ['$schema', '$comment', 'title', 'description', 'default', 'examples', 'deprecated', 'readOnly', 'writeOnly'];
 const assertions = [
-  'type', 'enum', 'const', 'required', 'dependentRequired', 'minProperties', 'maxProperties', 'minItems', 'maxItems', 'uniqueItems',
-  'minContains', 'maxContains', 'minLength', 'maxLength', 'pattern', 'format', 'minimum', 'maximum', 'exclusiveMinimum', 'exclusiveMaximum', 'multipleOf',
+  'type',
+  'enum',
+  'const',
+  'required',
+  'dependentRequired',
+  'minProperties',
+  'maxProperties',
+  'minItems',
+  'maxItems',
+  'uniqueItems',
+  'minContains',
+  'maxContains',
+  'minLength',
+  'maxLength',
+  'pattern',
+  'format',
+  'minimum',
+  'maximum',
+  'exclusiveMinimum',
+  'exclusiveMaximum',
+  'multipleOf',
 ];
 /** Keywords whose value is a schema, a list of schemas, or schemas by name. */
 const single = ['additionalProperties', 'propertyNames', 'items', 'contains', 'not', 'if', 'then', 'else'];
@@ -45,12 +68,14 @@ export function subschemas(schema: JsonObject): { path: Path; schema: Json }[] {
 /** Everything about a schema that the contract language does not admit. */
 export function schemaProblems(root: JsonObject, use: Use): SchemaProblem[] {
   const problems: SchemaProblem[] = [];
-  if (use === 'args' && root['type'] !== 'object') problems.push({ path: [], code: 'CG605', message: 'the arguments of a tool are one object: `type: object` is missing' });
+  if (use === 'args' && root['type'] !== 'object')
+    problems.push({ path: [], code: 'CG605', message: 'the arguments of a tool are one object: `type: object` is missing' });
   const walk = (schema: Json, path: Path): void => {
     if (!isSchemaObject(schema)) return;
     problems.push(...ownProblems(schema, root, use).map((problem) => ({ ...problem, path: [...path, ...problem.path] })));
     for (const below of subschemas(schema)) {
-      if (use === 'args' && saysNothing(below)) problems.push({ path: [...path, ...below.path], code: 'CG603', message: `\`${below.path.join('.')}\` admits any value` });
+      if (use === 'args' && saysNothing(below))
+        problems.push({ path: [...path, ...below.path], code: 'CG603', message: `\`${below.path.join('.')}\` admits any value` });
       walk(below.schema, [...path, ...below.path]);
     }
   };
@@ -60,16 +85,26 @@ export function schemaProblems(root: JsonObject, use: Use): SchemaProblem[] {
 
 function ownProblems(schema: JsonObject, root: JsonObject, use: Use): SchemaProblem[] {
   const problems: SchemaProblem[] = [];
-  const report = (keyword: string, code: DiagnosticCode, message: string): void => { problems.push({ path: [keyword], code, message }); };
+  const report = (keyword: string, code: DiagnosticCode, message: string): void => {
+    problems.push({ path: [keyword], code, message });
+  };
   for (const keyword of Object.keys(schema)) if (!admittedKeywords.has(keyword)) report(keyword, 'CG604', unknownKeyword(keyword));
-  if (schema['additionalProperties'] === true) report('additionalProperties', 'CG603', '`additionalProperties: true` lets through members that nobody checked');
+  if (schema['additionalProperties'] === true)
+    report('additionalProperties', 'CG603', '`additionalProperties: true` lets through members that nobody checked');
   const { $ref: ref, pattern, format, properties } = schema;
   if (ref !== undefined && resolve(root, ref) === undefined) report('$ref', 'CG605', `\`${String(ref)}\` leads nowhere in this schema`);
   const unfit = typeof pattern === 'string' ? patternProblem(pattern) : undefined;
   if (unfit !== undefined) report('pattern', 'CG606', `the pattern cannot run in linear time: ${unfit}`);
-  if (typeof format === 'string' && !admittedFormats.includes(format)) report('format', 'CG604', `the format \`${format}\` is not checked; known are ${admittedFormats.join(', ')}`);
-  if (schema['uniqueItems'] === true && !(Number(schema['maxItems']) <= maxUniqueItems)) report('uniqueItems', 'CG604', `\`uniqueItems\` needs \`maxItems\` of at most ${maxUniqueItems}, or comparing the items could stall the gateway`);
-  if (isSchemaObject(properties) && Object.hasOwn(properties, '__proto__')) report('properties', 'CG604', 'a member cannot be named `__proto__`');
+  if (typeof format === 'string' && !admittedFormats.includes(format))
+    report('format', 'CG604', `the format \`${format}\` is not checked; known are ${admittedFormats.join(', ')}`);
+  if (schema['uniqueItems'] === true && !(Number(schema['maxItems']) <= maxUniqueItems))
+    report(
+      'uniqueItems',
+      'CG604',
+      `\`uniqueItems\` needs \`maxItems\` of at most ${maxUniqueItems}, or comparing the items could stall the gateway`,
+    );
+  if (isSchemaObject(properties) && Object.hasOwn(properties, '__proto__'))
+    report('properties', 'CG604', 'a member cannot be named `__proto__`');
   if (use === 'args' && Array.isArray(schema['type']) && schema['type'].includes('object') && schema['type'].includes('string')) {
     report('type', 'CG604', 'a value that may be text or an object is ambiguous for a model that sends JSON as text');
   }
@@ -117,7 +152,8 @@ export function close(schema: Json, where: 'place' | 'part' = 'place'): Json {
     const closed = conditions.has(keyword) ? below : close(below, inPlace.has(keyword) ? 'part' : 'place');
     if (index === undefined) copy[keyword] = closed;
     else {
-      if (copy[keyword] === schema[keyword]) copy[keyword] = Array.isArray(schema[keyword]) ? [...schema[keyword]] : { ...(schema[keyword] as JsonObject) };
+      if (copy[keyword] === schema[keyword])
+        copy[keyword] = Array.isArray(schema[keyword]) ? [...schema[keyword]] : { ...(schema[keyword] as JsonObject) };
       (copy[keyword] as Record<string | number, Json>)[index] = closed;
     }
   }

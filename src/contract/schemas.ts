@@ -20,8 +20,15 @@ export class SchemaCompiler {
   constructor() {
     // `strictTypes` and its like are style rules; what must not be used is refused with its place by schema-subset.ts.
     this.ajv = new Ajv2020({
-      strict: true, strictTypes: false, strictTuples: false, strictRequired: false, allowUnionTypes: true,
-      ownProperties: true, allErrors: true, verbose: true, addUsedSchema: false,
+      strict: true,
+      strictTypes: false,
+      strictTuples: false,
+      strictRequired: false,
+      allowUnionTypes: true,
+      ownProperties: true,
+      allErrors: true,
+      verbose: true,
+      addUsedSchema: false,
       code: { regExp: Object.assign((pattern: string) => linearPattern(pattern), { code: 'linearPattern' }) },
     });
     formatsPlugin.default(this.ajv, { mode: 'full', formats: [...admittedFormats] as never });
@@ -93,7 +100,12 @@ function checkArguments(schema: JsonObject, validate: ValidateFunction, given: J
 }
 
 /** Texts that stand where the schema wants another type, and excludes text, and that say such a value without loss. */
-function findRepairs(errors: readonly ErrorObject[], args: JsonObject, coerce: 'none' | 'lossless', done: readonly string[]): { pointer: string; value: Json }[] {
+function findRepairs(
+  errors: readonly ErrorObject[],
+  args: JsonObject,
+  coerce: 'none' | 'lossless',
+  done: readonly string[],
+): { pointer: string; value: Json }[] {
   const wanted = new Map<string, Set<string> | null>();
   for (const { instancePath, keyword, params } of errors) {
     if (keyword === 'anyOf' || keyword === 'oneOf') continue;
@@ -136,7 +148,14 @@ function replaceAt(root: JsonObject, pointer: string, value: Json): void {
 function project(root: JsonObject, schemas: readonly Json[], value: Json): Json {
   if (typeof value !== 'object' || value === null) return value;
   const places = schemas.flatMap((schema) => inPlaceSchemas(root, schema));
-  if (Array.isArray(value)) return value.map((item, index) => project(root, places.flatMap((place) => itemSchemas(place, index)), item));
+  if (Array.isArray(value))
+    return value.map((item, index) =>
+      project(
+        root,
+        places.flatMap((place) => itemSchemas(place, index)),
+        item,
+      ),
+    );
   if (!places.some((place) => 'type' in place || 'properties' in place || 'additionalProperties' in place)) return value;
   const kept: JsonObject = {};
   for (const [name, member] of Object.entries(value)) {

@@ -40,7 +40,8 @@ function publishedSchema(): object {
   for (let folder = new URL('./', import.meta.url); ; folder = new URL('../', folder)) {
     const candidate = new URL('schemas/contract.schema.json', folder);
     if (existsSync(candidate)) return JSON.parse(readFileSync(candidate, 'utf8')) as object;
-    if (folder.pathname === '/') throw new Error('schemas/contract.schema.json is missing from this installation of Callgate; install it again');
+    if (folder.pathname === '/')
+      throw new Error('schemas/contract.schema.json is missing from this installation of Callgate; install it again');
   }
 }
 
@@ -55,7 +56,12 @@ function describe(source: SourceFile, error: ErrorObject): Diagnostic {
   const report = (code: 'CG004' | 'CG005' | 'CG006', at: Path, message: string): Diagnostic =>
     diagnostic(source.file, code === 'CG006' ? source.valuePosition(at) : source.keyPosition(at), code, message);
   if (error.propertyName !== undefined) {
-    return diagnostic(source.file, source.keyPosition([...path, error.propertyName]), 'CG006', `\`${error.propertyName}\` is not a name that ${where} can have: it ${error.message}`);
+    return diagnostic(
+      source.file,
+      source.keyPosition([...path, error.propertyName]),
+      'CG006',
+      `\`${error.propertyName}\` is not a name that ${where} can have: it ${error.message}`,
+    );
   }
   switch (error.keyword) {
     case 'additionalProperties': {
@@ -70,7 +76,11 @@ function describe(source: SourceFile, error: ErrorObject): Diagnostic {
       const value = valueAt(source.document, path);
       const allowed = (error.params['allowedValues'] as unknown[]).map(String);
       const meant = typeof value === 'string' ? nearest(value, allowed) : undefined;
-      return report('CG006', path, `${where} must be one of ${allowed.map((one) => `\`${one}\``).join(', ')}${meant ? `; did you mean \`${meant}\`?` : ''}`);
+      return report(
+        'CG006',
+        path,
+        `${where} must be one of ${allowed.map((one) => `\`${one}\``).join(', ')}${meant ? `; did you mean \`${meant}\`?` : ''}`,
+      );
     }
     default:
       return report('CG006', path, `${where} ${error.message ?? 'has the wrong form'}`);

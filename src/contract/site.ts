@@ -8,13 +8,17 @@ import type { SourceFile } from './source.js';
 import { listValue, objectValue, parseTemplate, type CompiledTemplate, type CompiledValue, type TemplatePart } from './templates.js';
 
 export class Site {
-  constructor(readonly file: SourceFile, readonly findings: Findings) {}
+  constructor(
+    readonly file: SourceFile,
+    readonly findings: Findings,
+  ) {}
 
   /** What failed to compile is reported and replaced by an expression that cannot be evaluated, so that the rest is still checked. */
   expression<K extends keyof Wanted>(path: Path, source: string, names: Names, wanted: K, offset = 0): CompiledExpression<Wanted[K]> {
     const compiled = names.compile(source, wanted);
     if (!('problems' in compiled)) return compiled;
-    if (!names.uncertain) for (const problem of compiled.problems) this.findings.value(this.file, path, problem.code, problem.message, offset + problem.offset);
+    if (!names.uncertain)
+      for (const problem of compiled.problems) this.findings.value(this.file, path, problem.code, problem.message, offset + problem.offset);
     return unusable(source);
   }
 
@@ -34,7 +38,8 @@ export class Site {
   /** Like `member`, at every depth. */
   value(path: Path, value: Json, names: Names): CompiledValue {
     if (Array.isArray(value)) return listValue(value.map((item, index) => this.value([...path, index], item, names)));
-    if (isSchemaObject(value)) return objectValue(Object.entries(value).map(([name, item]) => [name, this.value([...path, name], item, names)] as const));
+    if (isSchemaObject(value))
+      return objectValue(Object.entries(value).map(([name, item]) => [name, this.value([...path, name], item, names)] as const));
     return this.member(path, value, names);
   }
 
@@ -54,6 +59,8 @@ export class Site {
 }
 
 function unusable(source: string): CompiledExpression<never> {
-  const evaluate = (): never => { throw new Error(`\`${source}\` did not compile`); };
+  const evaluate = (): never => {
+    throw new Error(`\`${source}\` did not compile`);
+  };
   return { source, names: new Set(), paths: new Set(), type: unknownType, evaluate };
 }

@@ -14,7 +14,10 @@ export interface SourceFile {
   keyPosition(path: Path): Position;
 }
 
-export interface PolicyText { readonly file: string; readonly text: string }
+export interface PolicyText {
+  readonly file: string;
+  readonly text: string;
+}
 
 export interface ContractSource {
   readonly files: readonly SourceFile[];
@@ -37,7 +40,10 @@ export function readCanonicalSource(text: string): ContractSource {
   const { files, policies } = JSON.parse(text) as { files: JsonObject[]; policies: { file: string; text: string }[] };
   return {
     files: files.map(({ file, document }) => ({
-      file: String(file), document: document ?? null, valuePosition: () => start, keyPosition: () => start,
+      file: String(file),
+      document: document ?? null,
+      valuePosition: () => start,
+      keyPosition: () => start,
     })),
     policies,
   };

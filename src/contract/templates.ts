@@ -109,7 +109,9 @@ function headerValue(value: string): string {
 }
 
 /** A JSON value whose texts were expressions. */
-export interface CompiledValue { evaluate(scope: Scope): Json }
+export interface CompiledValue {
+  evaluate(scope: Scope): Json;
+}
 
 export function listValue(items: readonly CompiledValue[]): CompiledValue {
   return { evaluate: (scope) => items.map((item) => item.evaluate(scope)) };

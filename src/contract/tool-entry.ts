@@ -59,23 +59,46 @@ function toolsOf(document: Json): Record<string, Json> {
 
 function collision(first: ToolEntry, file: SourceFile, name: string, findings: Findings): void {
   const place = first.file.keyPosition(first.path);
-  findings.key(file, ['tools', name], 'CG601', `the tool \`${name}\` of \`${file.file}\` is already declared in \`${first.file.file}\` line ${place.line}`);
+  findings.key(
+    file,
+    ['tools', name],
+    'CG601',
+    `the tool \`${name}\` of \`${file.file}\` is already declared in \`${first.file.file}\` line ${place.line}`,
+  );
 }
 
-function toolEntry(name: string, file: SourceFile, document: ContractDocument, source: ToolSource, schemas: SchemaCompiler, findings: Findings): ToolEntry {
+function toolEntry(
+  name: string,
+  file: SourceFile,
+  document: ContractDocument,
+  source: ToolSource,
+  schemas: SchemaCompiler,
+  findings: Findings,
+): ToolEntry {
   const path: Path = ['tools', name];
   const place: SchemaPlace = { file, path, source, findings };
   const args = compiled('args', place, (schema) => schemas.arguments(schema, source.coerce ?? 'none'));
   const admitResult = compiled('result', place, (schema) => schemas.result(schema));
   return {
-    name, file, document, source, path, args, admitResult,
+    name,
+    file,
+    document,
+    source,
+    path,
+    args,
+    admitResult,
     argsType: args ? celTypeOf(source.args, source.args, 'args') : celUnknown,
     resultType: admitResult ? celTypeOf(source.result, source.result, 'result') : celUnknown,
     plan: {} as Mutable<ToolPlan>,
   };
 }
 
-interface SchemaPlace { file: SourceFile; path: Path; source: ToolSource; findings: Findings }
+interface SchemaPlace {
+  file: SourceFile;
+  path: Path;
+  source: ToolSource;
+  findings: Findings;
+}
 
 function compiled<T>(use: Use, { file, path, source, findings }: SchemaPlace, compile: (schema: JsonObject) => T): T | null {
   const problems = schemaProblems(source[use], use);
@@ -92,7 +115,8 @@ function compiled<T>(use: Use, { file, path, source, findings }: SchemaPlace, co
 function refuseEnvironment(file: SourceFile, findings: Findings): void {
   const walk = (value: Json, path: Path): void => {
     if (typeof value === 'string') {
-      if (mentionsEnvironment(value) && path.join('.') !== 'upstream.base_url') findings.value(file, path, 'CG007', 'the environment cannot be read here');
+      if (mentionsEnvironment(value) && path.join('.') !== 'upstream.base_url')
+        findings.value(file, path, 'CG007', 'the environment cannot be read here');
     } else if (typeof value === 'object' && value !== null) {
       for (const [name, member] of Object.entries(value)) walk(member, [...path, name]);
     }

@@ -46,7 +46,9 @@ export function upstreamPlan(service: string, source: UpstreamSource, base: stri
 function readSecret({ value_from, prefix = '' }: { value_from: string; prefix?: string }, env: Environment): string {
   const name = value_from.slice('env:'.length);
   const secret = env[name];
-  if (!secret) throw new Error(`the environment variable \`${name}\`, which holds the credential of the service, is not set; set it and start again`);
-  if (!/^[\x21-\x7e]+$/.test(secret)) throw new Error(`the environment variable \`${name}\` holds characters that a header cannot carry; set it to the bare credential`);
+  if (!secret)
+    throw new Error(`the environment variable \`${name}\`, which holds the credential of the service, is not set; set it and start again`);
+  if (!/^[\x21-\x7e]+$/.test(secret))
+    throw new Error(`the environment variable \`${name}\` holds characters that a header cannot carry; set it to the bare credential`);
   return prefix + secret;
 }

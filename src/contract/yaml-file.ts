@@ -1,5 +1,18 @@
 /** One contract file: YAML 1.2 (JSON is a part of it) to JSON, strictly, keeping where everything stands. */
-import { isAlias, isMap, isPair, isScalar, isSeq, LineCounter, parseDocument, visit, type Document, type Node, type Pair, type YAMLError } from 'yaml';
+import {
+  isAlias,
+  isMap,
+  isPair,
+  isScalar,
+  isSeq,
+  LineCounter,
+  parseDocument,
+  visit,
+  type Document,
+  type Node,
+  type Pair,
+  type YAMLError,
+} from 'yaml';
 import type { Json } from '../model.js';
 import { diagnostic, type Diagnostic, type DiagnosticCode, type Position } from './diagnostics.js';
 import type { Path } from './pointer.js';
@@ -22,7 +35,9 @@ export function parseContractFile(file: string, text: string): { source: SourceF
     const json = (document.toJS({ maxAliasCount }) ?? null) as Json;
     return { source: { file, document: json, ...locator(document, at) } };
   } catch (thrown) {
-    return { diagnostics: [diagnostic(file, { line: 1, column: 1 }, 'CG003', `the document cannot be resolved: ${(thrown as Error).message}`)] };
+    return {
+      diagnostics: [diagnostic(file, { line: 1, column: 1 }, 'CG003', `the document cannot be resolved: ${(thrown as Error).message}`)],
+    };
   }
 }
 
@@ -35,7 +50,8 @@ function unfitNodes(file: string, document: Document, at: (offset: number) => Po
   const found: Diagnostic[] = [];
   visit(document, {
     Alias(_, alias) {
-      if (!alias.resolve(document)) found.push(diagnostic(file, at(alias.range?.[0] ?? 0), 'CG003', `the alias \`*${alias.source}\` stands for nothing`));
+      if (!alias.resolve(document))
+        found.push(diagnostic(file, at(alias.range?.[0] ?? 0), 'CG003', `the alias \`*${alias.source}\` stands for nothing`));
     },
     Scalar(_, { value, range, source }) {
       if (typeof value !== 'number' || (Number.isInteger(value) ? Number.isSafeInteger(value) : Number.isFinite(value))) return;
@@ -71,7 +87,9 @@ function walk(document: Document, path: Path): { key: number; value: number; nod
   for (const segment of path) {
     if (isAlias(node)) node = node.resolve(document);
     if (isMap(node)) {
-      const pair: Pair | undefined = node.items.find((item) => isPair(item) && isScalar(item.key) && String(item.key.value) === String(segment));
+      const pair: Pair | undefined = node.items.find(
+        (item) => isPair(item) && isScalar(item.key) && String(item.key.value) === String(segment),
+      );
       if (!pair) return { ...offsets, node: undefined };
       const key = offsetOf(pair.key, offsets.key);
       node = pair.value;

@@ -10,26 +10,14 @@ import type { JsonObject } from '../model.js';
 import type { PolicyDecision, PolicyEngine } from '../policy/decision.js';
 import { type AuthorizedCall, type ObservedCall, passed, type PermittedCall, type ShapedCall } from './calls.js';
 
-/** Decisions about a tool alone depend on nothing that changes from call to call. */
-const toolDecisions = new WeakMap<PolicyEngine, Map<string, PolicyDecision>>();
-const maxToolDecisions = 10_000;
-
 type Asking = Pick<ShapedCall, 'principal' | 'envelope'>;
 
 export function decideTool(policy: PolicyEngine, call: Asking, tool: ToolPlan): PolicyDecision {
   const { principal, envelope } = call;
-  const decisions = toolDecisions.get(policy) ?? new Map<string, PolicyDecision>();
-  toolDecisions.set(policy, decisions);
-  const key = JSON.stringify([principal.tenant, principal.id, principal.roles, envelope.subject, envelope.purpose, tool.name, tool.effect]);
-  const known = decisions.get(key);
-  if (known) return known;
-  const decision = policy.decide({
+  return policy.decide({
     principal, subject: envelope.subject || null, purpose: envelope.purpose || null, action: tool.name,
     resource: { type: 'Tool', id: tool.name, attributes: { effect: tool.effect } }, args: {},
   });
-  if (decisions.size >= maxToolDecisions) decisions.clear();
-  decisions.set(key, decision);
-  return decision;
 }
 
 export function authorizeTool(policy: PolicyEngine, call: ShapedCall): PermittedCall | Refusal {

@@ -31,6 +31,8 @@ export interface LedgerStore extends Ledger {
   removeOrphanGuards(olderThanMs: number): Promise<void>;
   saveCatalogue(digest: string, source: string): Promise<void>;
   catalogueSource(digest: string): Promise<string | null>;
+  /** Of writes that hold a guard, by state; for a gauge. */
+  countOpen(): Promise<Record<string, number>>;
   depth(): number;
   close(): Promise<void>;
 }
@@ -111,6 +113,15 @@ export function openLedger(options: LedgerOptions, sealer: Sealer): LedgerStore 
     async catalogueSource(digest) {
       const [row] = await plain<{ source: string }>({ name: 'source', text: 'select source from catalogues where digest = $1', values: [digest] });
       return row?.source ?? null;
+    },
+    async countOpen() {
+      const rows = await plain<{ state: string; n: number }>({
+        name: 'count_open', values: [],
+        text: `select o.state, count(*)::integer as n
+          from (select distinct tenant, operation_id from guards) g join operations o on o.tenant = g.tenant and o.operation_id = g.operation_id
+          group by o.state`,
+      });
+      return Object.fromEntries(rows.map(({ state, n }) => [state, n]));
     },
     depth: () => commits.depth,
     async close() {

@@ -1,0 +1,35 @@
+/** The `callgate` command: one file per subcommand. */
+import { check } from './check.js';
+import { demo } from './demo.js';
+import { dev } from './dev.js';
+import { keys } from './keys.js';
+import { migrateDatabase } from './migrate.js';
+import { serve } from './serve.js';
+import { UsageError } from './usage.js';
+
+const usage = `callgate: the model proposes; Callgate decides, executes at most once, and can prove what happened.
+
+  callgate serve    [--config FILE]             run the gateway on the configured Postgres (and Redis)
+  callgate migrate  [--config FILE]             bring the database schema up to date
+  callgate check    [FOLDER]                    compile contracts and policies; exit 1 with every diagnostic
+  callgate keys create --tenant T --principal P --role ROLE [--subject S] [--purpose P] [--tool NAME]
+                    [--own-keys] [--assert-subject] [--expires 90d]
+  callgate dev                                  everything for development: embedded Postgres, example service, keys
+  callgate demo                                 the refund that succeeded twice, and once
+`;
+
+const commands: Record<string, (args: string[]) => Promise<number>> = { serve, migrate: migrateDatabase, check, keys, dev, demo };
+
+const [name, ...args] = process.argv.slice(2);
+const command = name === undefined ? undefined : commands[name];
+if (!command) {
+  const asked = name === undefined || name === 'help' || name === '--help';
+  (asked ? console.log : console.error)(asked ? usage : `callgate: there is no command \`${name}\`.\n\n${usage}`);
+  process.exit(asked ? 0 : 2);
+}
+try {
+  process.exitCode = await command(args);
+} catch (error) {
+  console.error(`callgate ${name}: ${error instanceof Error ? error.message : String(error)}`);
+  process.exit(error instanceof UsageError ? 2 : 1);
+}

@@ -1,0 +1,1 @@
+export async function demo(_args: string[]): Promise<number> { throw new Error('not there yet'); }

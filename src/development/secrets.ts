@@ -1,0 +1,36 @@
+/** Keys of a development set-up: made at the first start, kept beside its data, readable by their owner alone. */
+import { randomBytes } from 'node:crypto';
+import { existsSync, readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { mintKey } from '../identity/api-keys.js';
+
+export interface DevelopmentSecrets {
+  key_pepper: string;
+  seal_key: string;
+  example_token: string;
+  agent_key: string;
+  application_key: string;
+  reviewer_keys: [string, string];
+  auditor_key: string;
+  admin_key: string;
+}
+
+/** @throws Error when the file is there and is not ours. */
+export function developmentSecrets(folder: string): DevelopmentSecrets {
+  const file = join(folder, 'secrets.json');
+  if (existsSync(file)) {
+    try {
+      return JSON.parse(readFileSync(file, 'utf8')) as DevelopmentSecrets;
+    } catch {
+      throw new Error(`${file} cannot be read as JSON; remove the folder ${folder} to start afresh`);
+    }
+  }
+  const secret = (): string => randomBytes(32).toString('base64url');
+  const key = (): string => mintKey().key;
+  const made: DevelopmentSecrets = {
+    key_pepper: secret(), seal_key: secret(), example_token: secret(), agent_key: key(), application_key: key(), reviewer_keys: [key(), key()],
+    auditor_key: key(), admin_key: key(),
+  };
+  writeFileSync(file, `${JSON.stringify(made, null, 2)}\n`, { mode: 0o600 });
+  return made;
+}

@@ -1,0 +1,152 @@
+/** Wiring only: configuration → parts → listeners → drain. Every room is built here and knows nothing of this file. */
+import { randomUUID } from 'node:crypto';
+import { hostname } from 'node:os';
+import type { Config } from './config/index.js';
+import { serveCatalogue } from './catalogue.js';
+import { openDoor } from './gate/door.js';
+import type { Parts } from './gate/parts.js';
+import type { Ledger, Locks } from './gate/ports.js';
+import { buildAgentServer } from './http/agent/server.js';
+import { readOpenapi } from './http/control/openapi.js';
+import { buildControlServer } from './http/control/server.js';
+import { drain } from './http/drain.js';
+import { defaultLimits } from './http/server.js';
+import { createAuthenticator } from './identity/authenticator.js';
+import { openKeys } from './ledger/keys.js';
+import { openLedger } from './ledger/ledger.js';
+import { probeWrite } from './ledger/readiness.js';
+import { openRecords } from './ledger/records.js';
+import { createSealer } from './ledger/seal.js';
+import { MemoryLocks } from './locks/memory-locks.js';
+import { openRedisLocks } from './locks/redis-locks.js';
+import { Leases } from './recovery/leases.js';
+import { Sweeper } from './recovery/sweeper.js';
+import { createLog } from './telemetry/log.js';
+import { createMetrics } from './telemetry/metrics.js';
+import { redact } from './telemetry/redact.js';
+import { createGate, parseRetryAfter } from './upstream/gate.js';
+import type { Upstream } from './upstream/exchange.js';
+import { createUpstream } from './upstream/sender.js';
+import { projectFile, version } from './project.js';
+
+export interface Gateway {
+  agentUrl: string;
+  controlUrl: string;
+  /** Readiness first, then no new reservations; what is in flight gets the drain time, the rest is handed to other replicas. */
+  close(): Promise<void>;
+}
+
+/** For tests that stand between two rooms; the product passes them through. */
+export interface Joints {
+  ledger?(ledger: Ledger): Ledger;
+  upstream?(upstream: Upstream): Upstream;
+}
+
+const maxRetryAfterMs = 300_000;
+const probeMs = 2_000;
+const gaugeMs = 10_000;
+const sweepConcurrency = 64;
+
+/** @throws Error in words for the operator when something that it needs is not there. The database must be migrated. */
+export async function startGateway(config: Config, joints: Joints = {}): Promise<Gateway> {
+  const databaseUrl = required(config.database.url, 'database.url');
+  const pepper = required(config.secrets.keyPepper, 'secrets.key_pepper');
+  const sealKey = required(config.secrets.sealKey, 'secrets.seal_key');
+  const log = createLog({ level: config.log.level, key: pepper });
+  const metrics = createMetrics({ version });
+  const replica = `${hostname()}/${process.pid}/${randomUUID().slice(0, 8)}`;
+
+  const store = openLedger(
+    {
+      url: databaseUrl, preparedStatements: config.database.preparedStatements, statementTimeoutMs: 5_000, connectTimeoutMs: 2_000,
+      poolSize: Math.max(1, config.database.poolSize - 2), maxBatch: 128, maxQueue: 4_096, observed: metrics.flush,
+    },
+    createSealer(sealKey),
+  );
+  const locks: Locks & { reachable?(): boolean } = config.redis.url ? openRedisLocks(config.redis.url) : new MemoryLocks();
+  const upstream = createUpstream({ maxResponseBytes: config.upstream.maxResponseBytes, maxHeaderBytes: 16_384 });
+  const pauses = createGate();
+  const contracts = await serveCatalogue({ folder: config.contracts.folder, env: process.env, store });
+  const leases = new Leases(config.execution.leaseMs, (held) =>
+    store.renew(replica, config.execution.leaseMs, held).catch((error: unknown) => log.warn({ err: error }, 'leases could not be renewed')));
+  let draining = false;
+
+  const parts: Parts = {
+    replica,
+    settings: {
+      bodyBytes: config.limits.bodyBytes, argumentsBytes: config.limits.argumentsBytes, depth: config.limits.depth, resultBytes: config.limits.resultBytes,
+      leaseMs: config.execution.leaseMs, patienceMs: config.execution.patienceMs, sendWindowMs: config.execution.sendWindowMs,
+      readAttempts: config.execution.attempts, reconcileDeadlineMs: config.reconcile.deadlineMs,
+      executionsPerPrincipalPerDay: config.budgets.executionsPerPrincipalPerDay,
+    },
+    ledger: joints.ledger?.(store) ?? store,
+    locks,
+    upstream: joints.upstream?.(upstream) ?? upstream,
+    upstreamGate: { pausedForMs: (service) => Math.max(0, pauses.pausedUntil(service) - performance.now()), pause: pauses.pause },
+    served: contracts.served,
+    catalogueOf: contracts.earlier,
+    retryAfterMs: (header) => parseRetryAfter(header, Date.now(), maxRetryAfterMs),
+    redact: (value, annotated) => redact(value, { key: pepper, annotated }),
+    hold: leases.hold,
+    draining: () => draining,
+    metrics: { call: metrics.call, stage: metrics.stage, exchange: metrics.exchange },
+    log,
+  };
+  const sweeper = new Sweeper({
+    parts,
+    take: (limit) => store.take(replica, config.execution.leaseMs, limit),
+    removeOrphanGuards: () => store.removeOrphanGuards(config.execution.leaseMs),
+    intervalMs: config.reconcile.sweepIntervalMs, concurrency: sweepConcurrency,
+    recovered: (state) => metrics.recovered(state === 'review' ? 'escalated' : state === 'unknown' || state === 'accepted' ? 'deferred' : 'settled'),
+  });
+
+  const authenticator = createAuthenticator({ pepper, store: openKeys(store.pool), cacheMs: config.identity.keyCacheMs });
+  const limits = { ...defaultLimits, bodyBytes: config.limits.bodyBytes, maxPatienceMs: config.execution.patienceMaxMs };
+  const agent = buildAgentServer({ door: openDoor(parts), authenticator, limits, log, metrics });
+  const control = buildControlServer({
+    records: openRecords(store.pool), authenticator, limits, log, metrics, metricsPage: metrics.page, openapi: readOpenapi(projectFile('openapi.yaml')),
+    health: { readiness: () => readiness(databaseUrl, locks, draining) },
+  });
+  await agent.listen({ host: config.agent.host, port: config.agent.port, backlog: 1024 });
+  await control.listen({ host: config.control.host, port: config.control.port });
+  sweeper.start();
+  const gauge = setInterval(() => void store.countOpen().then(metrics.operationsOpen, () => undefined), gaugeMs);
+
+  return {
+    agentUrl: urlOf(agent.server.address(), config.agent.host),
+    controlUrl: urlOf(control.server.address(), config.control.host),
+    async close() {
+      draining = true;
+      clearInterval(gauge);
+      await drain(agent, config.drain.timeoutMs);
+      await sweeper.stop();
+      leases.stop();
+      await store.handOver(replica).catch((error: unknown) => log.warn({ err: error }, 'open operations could not be handed over; their leases run out'));
+      await drain(control, 1_000);
+      await Promise.all([upstream.close(), locks.close(), store.close()]);
+    },
+  };
+}
+
+async function readiness(databaseUrl: string, locks: Locks & { reachable?(): boolean }, draining: boolean) {
+  const { ready, detail } = await probeWrite(databaseUrl, probeMs);
+  const redis = locks.reachable === undefined ? 'off' : locks.reachable() ? 'up' : 'degraded';
+  return {
+    ready: ready && !draining,
+    checks: {
+      postgres: { state: ready ? 'up' as const : 'down' as const, ...(detail === undefined ? {} : { detail }) },
+      redis: { state: redis as 'off' | 'up' | 'degraded' },
+      ...(draining ? { draining: { state: 'down' as const } } : {}),
+    },
+  };
+}
+
+function urlOf(address: ReturnType<import('node:net').Server['address']>, host: string): string {
+  const port = address !== null && typeof address === 'object' ? address.port : 0;
+  return `http://${host === '0.0.0.0' || host === '::' ? '127.0.0.1' : host}:${port}`;
+}
+
+function required(value: string | null | undefined, path: string): string {
+  if (value) return value;
+  throw new Error(`\`${path}\` is not set; see docs/configuration.md, or start with \`npm start\`, which sets up everything for development`);
+}
