@@ -97,7 +97,10 @@ function visit(node: unknown, bound: ReadonlySet<string>, loops: number, walked:
     if (!bound.has(args as string)) walked.names.add(args as string);
     return;
   }
-  if (op === 'call' || op === 'rcall') return visitCall(node as Node, bound, loops, walked);
+  if (op === 'call' || op === 'rcall') {
+    visitCall(node as Node, bound, loops, walked);
+    return;
+  }
   if (op === '.') {
     const [object, member] = args as [Node, string];
     if (object.op === 'id' && !bound.has(object.args as string)) walked.paths.add(`${object.args as string}.${member}`);
@@ -111,6 +114,24 @@ function visitCall(node: Node, bound: ReadonlySet<string>, loops: number, walked
   const name = parts[0];
   const receiver = node.op === 'rcall' ? (parts[1] as Node) : null;
   const given = (node.op === 'rcall' ? parts[2] : parts[1]) as Node[];
+  checkCall(node, name, given, walked);
+  parts[0] = replaced.get(name) ?? name;
+  const variable = given[0]?.args as string;
+  if (receiver?.op === 'id' && receiver.args === 'cel' && name === 'bind') {
+    visit(given[1], bound, loops, walked);
+    visit(given[2], new Set([...bound, variable]), loops, walked);
+  } else if (receiver && comprehensions.has(name)) {
+    visit(receiver, bound, loops, walked);
+    if (loops === maxLoops) {
+      walked.problems.push({ code: 'CG105', message: `at most ${maxLoops} loops may stand inside one another`, offset: node.start });
+    }
+    visit(given.slice(1), new Set([...bound, variable]), loops + 1, walked);
+  } else {
+    visit([receiver, ...given], bound, loops, walked);
+  }
+}
+
+function checkCall(node: Node, name: string, given: readonly Node[], walked: Walked): void {
   const refuse = (code: DiagnosticCode, message: string): void => {
     walked.problems.push({ code, message, offset: node.start });
   };
@@ -120,19 +141,10 @@ function visitCall(node: Node, bound: ReadonlySet<string>, loops: number, walked
     const unfit = typeof literal === 'string' ? patternProblem(literal) : 'it is not a literal';
     if (unfit !== undefined) refuse('CG104', `the pattern of \`matches\` cannot be used: ${unfit}`);
   }
-  if (name === 'timestamp' && typeof literal === 'string' && parseTimestamp(literal) === null)
+  if (name === 'timestamp' && typeof literal === 'string' && parseTimestamp(literal) === null) {
     refuse('CG102', `\`${literal}\` is not a date and time that exists`);
-  if (name === 'has') walked.asks.push(node);
-  const replacement = replaced.get(name);
-  if (replacement !== undefined) parts[0] = replacement;
-  if (receiver?.op === 'id' && receiver.args === 'cel' && name === 'bind' && given.length === 3) {
-    visit(given[1], bound, loops, walked);
-    return visit(given[2], new Set([...bound, given[0]!.args as string]), loops, walked);
   }
-  visit(receiver, bound, loops, walked);
-  if (!receiver || !comprehensions.has(name)) return visit(given, bound, loops, walked);
-  if (loops === maxLoops) refuse('CG105', `at most ${maxLoops} loops may stand inside one another`);
-  visit(given.slice(1), new Set([...bound, given[0]?.args as string]), loops + 1, walked);
+  if (name === 'has') walked.asks.push(node);
 }
 
 /** After the type check: members that `has` asks for must be declared, and a class is indexed by literal names alone. */

@@ -2,12 +2,13 @@
  * The release tests (contracts.md): a contract compiles only when its effects are named, its errors mapped, its ambiguity
  * resolvable and its authority mechanical. That its preconditions resolve was found while compiling its expressions.
  */
-import { reservedNames, type CompiledTool } from './compile-tool.js';
+import type { CompiledTool } from './compile-tool.js';
 import type { ContractDocument, EntitySource, ErrorSource } from './document.js';
 import type { Findings } from './findings.js';
 import { nearest } from './nearest.js';
 import type { Path } from './pointer.js';
 import { isSchemaObject } from './schema-subset.js';
+import { reservedNames } from './scope.js';
 import type { PolicyText, SourceFile } from './source.js';
 import type { ToolEntry, Tools } from './tool-entry.js';
 
@@ -17,7 +18,11 @@ export function checkTool(entry: ToolEntry, compiled: CompiledTool, policies: re
   checkExamples(entry, findings);
   checkErrors(entry, findings);
   checkAuthority(entry, compiled, policies, findings);
-  if (entry.source.effect === 'none') return checkRead(entry, findings);
+  if (entry.source.effect === 'none') checkRead(entry, findings);
+  else checkWrite(entry, compiled, findings);
+}
+
+function checkWrite(entry: ToolEntry, compiled: CompiledTool, findings: Findings): void {
   checkEffects(entry, compiled, findings);
   checkAmbiguity(entry, compiled, findings);
   checkLegality(entry, findings);

@@ -1,13 +1,13 @@
 /** From a contracts folder, or from the source that the ledger kept, to the catalogue that the gateway runs. */
 import type { JsonObject } from '../model.js';
 import { checkEntities, checkTool } from './check.js';
-import { compileTool } from './compile-tool.js';
+import { compileTool, type Target } from './compile-tool.js';
 import { digestOf } from './canonical.js';
 import { sorted, type Diagnostic } from './diagnostics.js';
 import type { ContractDocument } from './document.js';
 import { Findings } from './findings.js';
 import { loadFolder } from './load.js';
-import type { Catalogue, ToolPlan, UpstreamPlan } from './plan.js';
+import type { Catalogue, ToolPlan } from './plan.js';
 import { References } from './references.js';
 import { SchemaCompiler } from './schemas.js';
 import { canonicalSource, readCanonicalSource, type ContractSource, type SourceFile } from './source.js';
@@ -31,7 +31,7 @@ function compile(source: ContractSource, env: Environment, unread: readonly Diag
   const findings = new Findings();
   const tools = indexTools(source.files, new SchemaCompiler(), findings);
   const references = new References(tools, findings);
-  const upstreams = new Map<SourceFile, Upstream>();
+  const upstreams = new Map<SourceFile, Target>();
   for (const file of new Set([...tools.entries.values()].map((entry) => entry.file))) {
     const document = file.document as unknown as ContractDocument;
     checkEntities(file, document, tools, findings);
@@ -45,12 +45,7 @@ function compile(source: ContractSource, env: Environment, unread: readonly Diag
   return diagnostics.length > 0 ? { diagnostics } : { catalogue: assemble(source, tools) };
 }
 
-interface Upstream {
-  plan: UpstreamPlan;
-  base: string;
-}
-
-function compileUpstream(file: SourceFile, document: ContractDocument, env: Environment, findings: Findings): Upstream {
+function compileUpstream(file: SourceFile, document: ContractDocument, env: Environment, findings: Findings): Target {
   const { service, upstream } = document;
   let base = 'http://unusable.invalid';
   try {

@@ -10,7 +10,7 @@ const help = {
   CG005: 'Add the member; see docs/contracts.md for its form.',
   CG006: 'Give the member the form that docs/contracts.md shows.',
   CG007:
-    'Move it to `upstream.base_url`, the only place where the environment is read into a contract, so that the same source has the same digest on every machine.',
+    'Move it to `upstream.base_url`. Nowhere else is the environment read, so that a source has one digest on every machine.',
   CG008: 'Name a readable file inside the contracts folder, relative to this contract.',
   CG009: 'Set the variable, or give a default: `${NAME:-http://127.0.0.1:8090}`.',
   CG010: 'Give an absolute http or https URL without credentials, query or fragment.',
@@ -27,7 +27,7 @@ const help = {
   CG108: 'Use a tool with `effect: none`. Observing and reading back must not change anything.',
   CG109: 'Give the tool exactly the arguments that its schema asks for, each of the right type.',
   CG110:
-    'Make the observed resource the `entity` of the tool or list it under `touches`, so that its guard key keeps it still between check and write.',
+    'Make it the `entity` of the tool or list it under `touches`: a guard key then keeps it still between check and write.',
   CG112: 'Close every `{` with `}`, write literal braces as `{{` and `}}`, and let each part be text, a number or a boolean.',
   CG201: 'Add `effects.creates` or `effects.changes`: say what a successful call leaves behind, or nobody can tell that it happened.',
   CG202: 'Add `effects.never` with what must stay as it was (an empty list says: nothing was thought of, and is accepted).',
@@ -38,18 +38,19 @@ const help = {
     'Add `next`: one of ask, refresh, repair, wait, verify, retry, abandon, escalate, continue. The model needs to be told what it may do.',
   CG302: 'Use `outcome: not_committed` where it is proven that nothing happened, honour idempotency keys, or choose another next action.',
   CG401:
-    'Add `readback` (a read tool that finds the effect by operation.id), or `idempotency: { honoured: true, window: … }` if the service keeps keys, or say `on_unknown: review` out loud. Otherwise a time-out leaves an outcome that nobody can settle.',
+    'After a time-out nobody could tell whether it happened. Add `readback` (a read tool that finds the effect by operation.id), ' +
+    'or `idempotency: { honoured: true, window: 24h }` if the service keeps keys, or say `on_unknown: review` out loud.',
   CG402: 'Add `settle_after`: how long after the last byte the service may still commit. Before that, absence is no evidence.',
   CG403: 'Add an `approval` rule. An irreversible effect whose outcome only a person can settle needs a person before it as well.',
   CG405: 'Add `window`: how long the service remembers a key. A re-send after it would be a second effect.',
   CG406: 'Let `args` or `committed` read `operation.id`, and send that id upstream. A natural key alone finds last week’s effect.',
   CG407: 'Add `readback`, which `async.poll` reads, or remove `async`.',
   CG501:
-    'Bind the value, compare it with something observed or bound in a precondition, or constrain `context.args` by it in a policy. As it stands, text of the model decides it.',
+    'Bind the value, compare it in a precondition with something observed or bound, or constrain it by `context.args` in a policy.',
   CG502: 'Remove the name from `args` or from `bind`. A bound value must never come from the model.',
   CG601: 'Rename one of them. A tool is known by its name over the whole catalogue.',
   CG603:
-    'Remove it, or name the members, or give the members a schema: `additionalProperties: { type: string }`. Schemas are closed at every level.',
+    'Schemas are closed at every level. Name the members, or give them a schema: `additionalProperties: { type: string }`.',
   CG604: 'Use a keyword that the gateway can enforce.',
   CG605: 'Correct the schema. It must be valid JSON Schema 2020-12.',
   CG606:

@@ -1,5 +1,5 @@
 /** CEL expressions, compiled once against the names and types of the place where they stand. */
-import { Environment, type ParseError } from '@marcbachmann/cel-js';
+import { Environment, type ParseError, type ParseResult } from '@marcbachmann/cel-js';
 import type { Json } from '../model.js';
 import { checkMembers, parseTimestamp, walkSyntax, type ExpressionProblem } from './cel-rules.js';
 import { celBool, celDouble, celDyn, celInt, celList, celMap, celString, celUnknown, encode, type CelType } from './cel-types.js';
@@ -33,6 +33,7 @@ interface Lazy {
 /** The names that expressions of one place may read, with their types. */
 export class Names {
   private environment: Environment | undefined;
+  private registered: ReadonlyMap<string, CelType> | undefined;
 
   private constructor(
     private readonly types: ReadonlyMap<string, CelType>,
@@ -70,20 +71,11 @@ export class Names {
 
   /** @returns the expression, or everything that is wrong with it. */
   compile<K extends keyof Wanted>(source: string, wanted: K): CompiledExpression<Wanted[K]> | { problems: ExpressionProblem[] } {
-    if (source.length > maxSourceLength)
+    if (source.length > maxSourceLength) {
       return failed('CG105', `the expression has ${source.length} characters, and ${maxSourceLength} are the most`);
-    let parsed;
-    try {
-      parsed = this.env().parse(source);
-    } catch (thrown) {
-      const { code, summary, range } = thrown as ParseError;
-      const limit = /limit|exceed|max/i.test(`${code} ${summary}`);
-      return failed(
-        limit ? 'CG105' : 'CG103',
-        limit ? `the expression is too large: ${summary}` : `this is not CEL: ${summary}`,
-        range?.start,
-      );
     }
+    const parsed = this.parse(source);
+    if ('problems' in parsed) return parsed;
     const walked = walkSyntax(parsed.ast);
     if (walked.problems.length > 0) return { problems: walked.problems };
     const verdict = parsed.check();
@@ -91,9 +83,19 @@ export class Names {
     const misused = checkMembers(walked, this.classes());
     if (misused.length > 0) return { problems: misused };
     const type = verdict.type ?? 'dyn';
-    if (!fits(type, wanted))
-      return failed('CG102', `the expression gives ${type.replace(/_\d+\b/g, '')}, and ${needs[wanted]} is needed here`);
+    if (!fits(type, wanted)) return failed('CG102', `the expression gives ${shown(type)}, and ${needs[wanted]} is needed here`);
     return this.bound(source, type, walked, parsed, wanted);
+  }
+
+  private parse(source: string): ParseResult | { problems: ExpressionProblem[] } {
+    try {
+      return this.env().parse(source);
+    } catch (thrown) {
+      const { code, summary, range } = thrown as ParseError;
+      return /limit|exceed/i.test(`${code} ${summary}`)
+        ? failed('CG105', `the expression is too large: ${summary}`, range?.start)
+        : failed('CG103', `this is not CEL: ${summary}`, range?.start);
+    }
   }
 
   private bound<K extends keyof Wanted>(
@@ -128,14 +130,11 @@ export class Names {
         ? [...this.types.keys()]
         : [...this.classes().values()].flatMap((type) => [...(type.fields?.keys() ?? [])]);
     const meant = unknown === undefined ? undefined : nearest(unknown, known);
-    const message =
-      unknown === undefined
-        ? `\`${source}\` does not type-check: ${summary.replace(/_\d+\b/g, '')}`
-        : `${code === 'unknown_variable' ? 'there is no name' : 'there is no member'} \`${unknown}\` here${meant ? `; did you mean \`${meant}\`?` : ''}`;
-    return { code: 'CG101', message, offset: range?.start ?? 0 };
+    const offset = range?.start ?? 0;
+    if (unknown === undefined) return { code: 'CG101', message: `\`${source}\` does not type-check: ${shown(summary)}`, offset };
+    const kind = code === 'unknown_variable' ? 'name' : 'member';
+    return { code: 'CG101', message: `there is no ${kind} \`${unknown}\` here${meant ? `; did you mean \`${meant}\`?` : ''}`, offset };
   }
-
-  private registered: Map<string, CelType> | undefined;
 
   private classes(): ReadonlyMap<string, CelType> {
     if (this.registered) return this.registered;
@@ -146,18 +145,20 @@ export class Names {
       found.set(type.name, type);
     };
     [...this.types.values()].forEach(add);
-    return (this.registered = found);
+    this.registered = found;
+    return found;
   }
 
   private env(): Environment {
     if (this.environment) return this.environment;
     const env = base.clone({ limits });
     for (const { name, fields, ctor } of this.classes().values()) {
-      if (ctor && fields)
-        env.registerType(name, { ctor, fields: Object.fromEntries([...fields].map(([field, type]) => [field, type.name])) });
+      if (!ctor || !fields) continue;
+      env.registerType(name, { ctor, fields: Object.fromEntries([...fields].map(([field, type]) => [field, type.name])) });
     }
     for (const [name, { name: type }] of this.types) env.registerVariable(name, type);
-    return (this.environment = env);
+    this.environment = env;
+    return env;
   }
 }
 
@@ -170,8 +171,8 @@ const patterns = new Map<string, LinearPattern>();
 
 /** Patterns are literals of contracts, so there are finitely many. */
 function matches(text: string, pattern: string): boolean {
-  let known = patterns.get(pattern);
-  if (!known) patterns.set(pattern, (known = linearPattern(pattern)));
+  const known = patterns.get(pattern) ?? linearPattern(pattern);
+  patterns.set(pattern, known);
   return known.test(text);
 }
 
@@ -208,6 +209,11 @@ const converters: { [K in keyof Wanted]: (value: unknown) => Wanted[K] } = {
   text: (value) => String(encode(value)),
   json: encode,
 };
+
+/** Without the number that keeps classes apart. */
+function shown(text: string): string {
+  return text.replace(/_\d+\b/g, '');
+}
 
 function failed(code: ExpressionProblem['code'], message: string, offset = 0): { problems: ExpressionProblem[] } {
   return { problems: [{ code, message, offset }] };

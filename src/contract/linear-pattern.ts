@@ -7,7 +7,7 @@ export interface LinearPattern {
   toString(): string;
 }
 
-/** An ECMAScript pattern, searched anywhere in the text as JSON Schema has it. @throws Error for look-around, back-references and syntax errors. */
+/** An ECMAScript pattern, searched anywhere in the text as JSON Schema has it. @throws Error for look-around and the like. */
 export function linearPattern(pattern: string): LinearPattern {
   const compiled = RE2JS.compile(RE2JS.translateRegExp(pattern));
   return { test: (text) => compiled.test(text), toString: () => pattern };

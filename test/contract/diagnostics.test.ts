@@ -11,7 +11,14 @@ import { diagnosticHelp, formatDiagnostics, type DiagnosticCode } from '../../sr
 import { readSourceText } from '../../src/contract/load.js';
 import { folderWith, mutated, retailFolder, retailText } from './fixture.js';
 
-interface Broken { code: DiagnosticCode; what: string; from: string; to: string; /** On the line reported. */ at: string; says?: RegExp }
+interface Broken {
+  code: DiagnosticCode;
+  what: string;
+  from: string;
+  to: string /** On the line reported. */;
+  at: string;
+  says?: RegExp;
+}
 
 const check = 'check: args.amount <= order.refundable';
 const creditEffects = `    effects:
@@ -36,82 +43,399 @@ const convert = 'convert_temperature:\n    version: 1.0.0\n    effect: none\n';
 
 const broken: Broken[] = [
   { code: 'CG001', what: 'YAML that does not parse', from: 'service: retail\n', to: 'service: [retail\n', at: '' },
-  { code: 'CG002', what: 'a member written twice', from: 'service: retail\n', to: 'service: retail\nservice: other\n', at: 'service: other' },
+  {
+    code: 'CG002',
+    what: 'a member written twice',
+    from: 'service: retail\n',
+    to: 'service: retail\nservice: other\n',
+    at: 'service: other',
+  },
   { code: 'CG003', what: 'a number that is not finite', from: 'maximum: 1000000 }', to: 'maximum: .inf }', at: '.inf' },
-  { code: 'CG003', what: 'an alias to nowhere', from: 'currency: { enum: [GBP] }\n      required: [order_id, amount', to: 'currency: *gone\n      required: [order_id, amount', at: '*gone' },
-  { code: 'CG004', what: 'a misspelt member', from: 'use_when: The order is delivered', to: 'use_wen: The order is delivered', at: 'use_wen', says: /`use_when`/ },
-  { code: 'CG005', what: 'a missing member', from: '    purpose: Take back one store credit that was given before.\n', to: '', at: 'void_credit:', says: /`purpose`/ },
-  { code: 'CG006', what: 'an effect that does not exist', from: 'effect: irreversible', to: 'effect: irreversable', at: 'irreversable', says: /`irreversible`/ },
-  { code: 'CG006', what: 'a tool name of more than 64 characters', from: 'convert_temperature:', to: `${'x'.repeat(65)}:`, at: 'x'.repeat(65) },
-  { code: 'CG007', what: 'the environment outside base_url', from: 'purpose: Take back', to: 'purpose: ${SECRET} Take back', at: '${SECRET}' },
+  {
+    code: 'CG003',
+    what: 'an alias to nowhere',
+    from: 'currency: { enum: [GBP] }\n      required: [order_id, amount',
+    to: 'currency: *gone\n      required: [order_id, amount',
+    at: '*gone',
+  },
+  {
+    code: 'CG004',
+    what: 'a misspelt member',
+    from: 'use_when: The order is delivered',
+    to: 'use_wen: The order is delivered',
+    at: 'use_wen',
+    says: /`use_when`/,
+  },
+  {
+    code: 'CG005',
+    what: 'a missing member',
+    from: '    purpose: Take back one store credit that was given before.\n',
+    to: '',
+    at: 'void_credit:',
+    says: /`purpose`/,
+  },
+  {
+    code: 'CG006',
+    what: 'an effect that does not exist',
+    from: 'effect: irreversible',
+    to: 'effect: irreversable',
+    at: 'irreversable',
+    says: /`irreversible`/,
+  },
+  {
+    code: 'CG006',
+    what: 'a tool name of more than 64 characters',
+    from: 'convert_temperature:',
+    to: `${'x'.repeat(65)}:`,
+    at: 'x'.repeat(65),
+  },
+  {
+    code: 'CG007',
+    what: 'the environment outside base_url',
+    from: 'purpose: Take back',
+    to: 'purpose: ${SECRET} Take back',
+    at: '${SECRET}',
+  },
   { code: 'CG008', what: 'a policy file that is not there', from: 'policies/retail.cedar', to: 'policies/gone.cedar', at: 'gone.cedar' },
-  { code: 'CG008', what: 'a policy file outside the folder', from: 'policies/retail.cedar', to: '../../../../etc/hostname', at: 'hostname' },
-  { code: 'CG009', what: 'a base_url whose variable is not set', from: '${RETAIL_URL:-http://127.0.0.1:8090}', to: '${RETAIL_URL}', at: 'base_url' },
-  { code: 'CG010', what: 'a base_url with credentials', from: 'http://127.0.0.1:8090', to: 'http://me:secret@127.0.0.1:8090', at: 'base_url' },
-  { code: 'CG012', what: 'a member that is not enforced yet', from: '    expect: observed\n', to: '    untrusted: true\n', at: 'untrusted' },
-  { code: 'CG101', what: 'an unknown member in a precondition', from: check, to: 'check: args.amount <= order.refundible', at: 'refundible', says: /`refundable`/ },
-  { code: 'CG101', what: 'an unknown member in has()', from: 'has(result.cancelled_by) && result.cancelled_by == operation.id', to: 'has(result.canceled_by)', at: 'canceled_by)' },
+  {
+    code: 'CG008',
+    what: 'a policy file outside the folder',
+    from: 'policies/retail.cedar',
+    to: '../../../../etc/hostname',
+    at: 'hostname',
+  },
+  {
+    code: 'CG009',
+    what: 'a base_url whose variable is not set',
+    from: '${RETAIL_URL:-http://127.0.0.1:8090}',
+    to: '${RETAIL_URL}',
+    at: 'base_url',
+  },
+  {
+    code: 'CG010',
+    what: 'a base_url with credentials',
+    from: 'http://127.0.0.1:8090',
+    to: 'http://me:secret@127.0.0.1:8090',
+    at: 'base_url',
+  },
+  {
+    code: 'CG012',
+    what: 'a member that is not enforced yet',
+    from: '    expect: observed\n',
+    to: '    untrusted: true\n',
+    at: 'untrusted',
+  },
+  {
+    code: 'CG101',
+    what: 'an unknown member in a precondition',
+    from: check,
+    to: 'check: args.amount <= order.refundible',
+    at: 'refundible',
+    says: /`refundable`/,
+  },
+  {
+    code: 'CG101',
+    what: 'an unknown member in has()',
+    from: 'has(result.cancelled_by) && result.cancelled_by == operation.id',
+    to: 'has(result.canceled_by)',
+    at: 'canceled_by)',
+  },
   { code: 'CG101', what: 'an unknown name', from: check, to: 'check: args.amount <= ordr.refundable', at: 'ordr', says: /`order`/ },
-  { code: 'CG101', what: 'an operation in a check before the operation exists', from: check, to: 'check: operation.id != "" && args.amount <= order.refundable', at: 'check:' },
-  { code: 'CG101', what: 'a text compared with a number', from: check, to: 'check: args.currency <= order.refundable', at: 'args.currency <=' },
+  {
+    code: 'CG101',
+    what: 'an operation in a check before the operation exists',
+    from: check,
+    to: 'check: operation.id != "" && args.amount <= order.refundable',
+    at: 'check:',
+  },
+  {
+    code: 'CG101',
+    what: 'a text compared with a number',
+    from: check,
+    to: 'check: args.currency <= order.refundable',
+    at: 'args.currency <=',
+  },
   { code: 'CG102', what: 'a check that is no boolean', from: check, to: 'check: args.amount - order.refundable', at: 'args.amount - ' },
-  { code: 'CG102', what: 'a day that does not exist', from: check, to: `check: 'now < timestamp("2026-02-30T00:00:00Z") && args.amount <= order.refundable'`, at: '2026-02-30' },
+  {
+    code: 'CG102',
+    what: 'a day that does not exist',
+    from: check,
+    to: `check: 'now < timestamp("2026-02-30T00:00:00Z") && args.amount <= order.refundable'`,
+    at: '2026-02-30',
+  },
   { code: 'CG103', what: 'an expression that is not CEL', from: check, to: 'check: args.amount <=', at: 'check:' },
   { code: 'CG104', what: 'dyn()', from: check, to: 'check: dyn(args.amount) <= order.refundable', at: 'dyn(' },
-  { code: 'CG104', what: 'a pattern with a back-reference', from: check, to: `check: 'args.order_id.matches("(a)\\\\1") && args.amount <= order.refundable'`, at: 'matches' },
-  { code: 'CG104', what: 'a pattern that is not a literal', from: check, to: 'check: order.status.matches(args.currency) && args.amount <= order.refundable', at: 'matches' },
-  { code: 'CG105', what: 'an expression without end', from: check, to: `check: ${'args.amount + '.repeat(300)}1 <= order.refundable`, at: 'check:' },
-  { code: 'CG106', what: 'a read-back tool that does not exist', from: 'tool: get_credit_receipt\n', to: 'tool: get_credit_reciept\n', at: 'get_credit_reciept', says: /`get_credit_receipt`/ },
-  { code: 'CG107', what: 'an entity that does not exist', from: 'effect: irreversible\n    entity: order', to: 'effect: irreversible\n    entity: oder', at: 'oder', says: /`order`/ },
-  { code: 'CG108', what: 'a read-back by a write', from: 'tool: get_credit_receipt\n      args: { request_key: operation.id }', to: 'tool: void_credit\n      args: { receipt_id: operation.id }', at: 'tool: void_credit' },
-  { code: 'CG109', what: 'an argument that the read-back does not take', from: 'args: { request_key: operation.id }', to: 'args: { request_kee: operation.id }', at: 'request_kee', says: /`request_key`/ },
-  { code: 'CG109', what: 'an argument of the wrong type', from: 'args: { request_key: operation.id }', to: 'args: { request_key: args.amount, x: operation.id }', at: 'request_key: args.amount' },
+  {
+    code: 'CG104',
+    what: 'a pattern with a back-reference',
+    from: check,
+    to: `check: 'args.order_id.matches("(a)\\\\1") && args.amount <= order.refundable'`,
+    at: 'matches',
+  },
+  {
+    code: 'CG104',
+    what: 'a pattern that is not a literal',
+    from: check,
+    to: 'check: order.status.matches(args.currency) && args.amount <= order.refundable',
+    at: 'matches',
+  },
+  {
+    code: 'CG105',
+    what: 'an expression without end',
+    from: check,
+    to: `check: ${'args.amount + '.repeat(300)}1 <= order.refundable`,
+    at: 'check:',
+  },
+  {
+    code: 'CG106',
+    what: 'a read-back tool that does not exist',
+    from: 'tool: get_credit_receipt\n',
+    to: 'tool: get_credit_reciept\n',
+    at: 'get_credit_reciept',
+    says: /`get_credit_receipt`/,
+  },
+  {
+    code: 'CG107',
+    what: 'an entity that does not exist',
+    from: 'effect: irreversible\n    entity: order',
+    to: 'effect: irreversible\n    entity: oder',
+    at: 'oder',
+    says: /`order`/,
+  },
+  {
+    code: 'CG108',
+    what: 'a read-back by a write',
+    from: 'tool: get_credit_receipt\n      args: { request_key: operation.id }',
+    to: 'tool: void_credit\n      args: { receipt_id: operation.id }',
+    at: 'tool: void_credit',
+  },
+  {
+    code: 'CG109',
+    what: 'an argument that the read-back does not take',
+    from: 'args: { request_key: operation.id }',
+    to: 'args: { request_kee: operation.id }',
+    at: 'request_kee',
+    says: /`request_key`/,
+  },
+  {
+    code: 'CG109',
+    what: 'an argument of the wrong type',
+    from: 'args: { request_key: operation.id }',
+    to: 'args: { request_key: args.amount, x: operation.id }',
+    at: 'request_key: args.amount',
+  },
   { code: 'CG112', what: 'a template left open', from: '/orders/{args.order_id}/cancel', to: '/orders/{args.order_id/cancel', at: 'path:' },
-  { code: 'CG112', what: 'a path that climbs', from: '/orders/{args.order_id}/cancel', to: '/orders/{args.order_id}/../cancel', at: 'path:' },
+  {
+    code: 'CG112',
+    what: 'a path that climbs',
+    from: '/orders/{args.order_id}/cancel',
+    to: '/orders/{args.order_id}/../cancel',
+    at: 'path:',
+  },
   { code: 'CG201', what: 'a write without effects', from: creditEffects, to: '', at: 'issue_credit:' },
-  { code: 'CG202', what: 'a write without never', from: '      never: [order.status] # observed again after the commit\n', to: '', at: 'effects:' },
-  { code: 'CG203', what: 'a read with effects', from: convert, to: `${convert}    effects: { creates: nothing, never: [] }\n`, at: 'effects: { creates: nothing' },
-  { code: 'CG204', what: 'a write by GET', from: '      method: POST\n      path: "/orders/{args.order_id}/cancel"', to: '      method: GET\n      path: "/orders/{args.order_id}/cancel"', at: 'method: GET' },
+  {
+    code: 'CG202',
+    what: 'a write without never',
+    from: '      never: [order.status] # observed again after the commit\n',
+    to: '',
+    at: 'effects:',
+  },
+  {
+    code: 'CG203',
+    what: 'a read with effects',
+    from: convert,
+    to: `${convert}    effects: { creates: nothing, never: [] }\n`,
+    at: 'effects: { creates: nothing',
+  },
+  {
+    code: 'CG204',
+    what: 'a write by GET',
+    from: '      method: POST\n      path: "/orders/{args.order_id}/cancel"',
+    to: '      method: GET\n      path: "/orders/{args.order_id}/cancel"',
+    at: 'method: GET',
+  },
   { code: 'CG205', what: 'a GET with a body', from: 'path: /convert, query', to: 'path: /convert, body: { a: 1 }, query', at: '/convert' },
-  { code: 'CG301', what: 'an error without next', from: 'code: CREDIT_LIMIT, next: escalate', to: 'code: CREDIT_LIMIT', at: 'CREDIT_LIMIT' },
-  { code: 'CG302', what: 'a retry where an effect may have happened', from: `${voidRest}${voidReadback}`, to: `${voidRest.replace('honoured: true', 'honoured: false').replace('next: abandon', 'next: retry')}${voidReadback}`, at: 'ALREADY_VOIDED' },
-  { code: 'CG401', what: 'an ambiguous write without read-back', from: `${voidRest}${voidReadback}`, to: voidRest.replace('    idempotency: { honoured: true, window: 24h }\n', ''), at: 'void_credit:' },
+  {
+    code: 'CG301',
+    what: 'an error without next',
+    from: 'code: CREDIT_LIMIT, next: escalate',
+    to: 'code: CREDIT_LIMIT',
+    at: 'CREDIT_LIMIT',
+  },
+  {
+    code: 'CG302',
+    what: 'a retry where an effect may have happened',
+    from: `${voidRest}${voidReadback}`,
+    to: `${voidRest.replace('honoured: true', 'honoured: false').replace('next: abandon', 'next: retry')}${voidReadback}`,
+    at: 'ALREADY_VOIDED',
+  },
+  {
+    code: 'CG401',
+    what: 'an ambiguous write without read-back',
+    from: `${voidRest}${voidReadback}`,
+    to: voidRest.replace('    idempotency: { honoured: true, window: 24h }\n', ''),
+    at: 'void_credit:',
+  },
   { code: 'CG402', what: 'a read-back without settle window', from: '      settle_after: 10s\n      lag: 0s\n', to: '', at: 'readback:' },
-  { code: 'CG403', what: 'an irreversible write that nobody settles and nobody approves', from: '    effect: write\n', to: '    effect: irreversible\n    on_unknown: review\n', at: 'on_unknown' },
-  { code: 'CG405', what: 'an honoured key without a window', from: 'idempotency: { honoured: true, window: 24h }', to: 'idempotency: { honoured: true }', at: 'idempotency: { honoured: true }' },
-  { code: 'CG406', what: 'a read-back by a natural key', from: 'args: { request_key: operation.id }', to: 'args: { request_key: args.order_id }', at: 'readback:' },
-  { code: 'CG407', what: 'polling without a read-back', from: `${voidRest}${voidReadback}`, to: `${voidRest}    async: { accepted: status == 202, poll: readback, deadline: 1h }\n`, at: 'async: { accepted' },
+  {
+    code: 'CG403',
+    what: 'an irreversible write that nobody settles and nobody approves',
+    from: '    effect: write\n',
+    to: '    effect: irreversible\n    on_unknown: review\n',
+    at: 'on_unknown',
+  },
+  {
+    code: 'CG405',
+    what: 'an honoured key without a window',
+    from: 'idempotency: { honoured: true, window: 24h }',
+    to: 'idempotency: { honoured: true }',
+    at: 'idempotency: { honoured: true }',
+  },
+  {
+    code: 'CG406',
+    what: 'a read-back by a natural key',
+    from: 'args: { request_key: operation.id }',
+    to: 'args: { request_key: args.order_id }',
+    at: 'readback:',
+  },
+  {
+    code: 'CG407',
+    what: 'polling without a read-back',
+    from: `${voidRest}${voidReadback}`,
+    to: `${voidRest}    async: { accepted: status == 202, poll: readback, deadline: 1h }\n`,
+    at: 'async: { accepted',
+  },
   { code: 'CG501', what: 'an authority that only the model decides', from: check, to: 'check: args.amount <= 50000', at: 'authority:' },
-  { code: 'CG502', what: 'a bound value that is an argument too', from: 'bind: { customer_id: principal.subject }', to: 'bind: { customer_id: principal.subject, currency: \'"GBP"\' }', at: 'bind:' },
-  { code: 'CG603', what: 'an open schema', from: '      required: [receipt_id]\n    http', to: '      required: [receipt_id]\n      additionalProperties: true\n    http', at: 'additionalProperties: true' },
-  { code: 'CG603', what: 'an argument that admits anything', from: 'value: { type: number, minimum: -1000000, maximum: 1000000 }', to: 'value: { description: any }', at: 'description: any' },
-  { code: 'CG604', what: 'a keyword that cannot be enforced', from: 'required: [receipt_id]\n    http', to: 'required: [receipt_id]\n      unevaluatedProperties: false\n    http', at: 'unevaluatedProperties' },
-  { code: 'CG604', what: '$dynamicRef', from: 'value: { type: number, minimum', to: 'value: { $dynamicRef: "#x", type: number, minimum', at: '$dynamicRef' },
-  { code: 'CG605', what: 'a schema that is none', from: 'value: { type: number, minimum: -1000000', to: 'value: { type: nmber, minimum: -1000000', at: 'args:' },
-  { code: 'CG605', what: 'a reference to nowhere', from: 'value: { type: number, minimum: -1000000, maximum: 1000000 }', to: 'value: { $ref: "#/$defs/gone" }', at: '$ref' },
+  {
+    code: 'CG502',
+    what: 'a bound value that is an argument too',
+    from: 'bind: { customer_id: principal.subject }',
+    to: 'bind: { customer_id: principal.subject, currency: \'"GBP"\' }',
+    at: 'bind:',
+  },
+  {
+    code: 'CG603',
+    what: 'an open schema',
+    from: '      required: [receipt_id]\n    http',
+    to: '      required: [receipt_id]\n      additionalProperties: true\n    http',
+    at: 'additionalProperties: true',
+  },
+  {
+    code: 'CG603',
+    what: 'an argument that admits anything',
+    from: 'value: { type: number, minimum: -1000000, maximum: 1000000 }',
+    to: 'value: { description: any }',
+    at: 'description: any',
+  },
+  {
+    code: 'CG604',
+    what: 'a keyword that cannot be enforced',
+    from: 'required: [receipt_id]\n    http',
+    to: 'required: [receipt_id]\n      unevaluatedProperties: false\n    http',
+    at: 'unevaluatedProperties',
+  },
+  {
+    code: 'CG604',
+    what: '$dynamicRef',
+    from: 'value: { type: number, minimum',
+    to: 'value: { $dynamicRef: "#x", type: number, minimum',
+    at: '$dynamicRef',
+  },
+  {
+    code: 'CG605',
+    what: 'a schema that is none',
+    from: 'value: { type: number, minimum: -1000000',
+    to: 'value: { type: nmber, minimum: -1000000',
+    at: 'args:',
+  },
+  {
+    code: 'CG605',
+    what: 'a reference to nowhere',
+    from: 'value: { type: number, minimum: -1000000, maximum: 1000000 }',
+    to: 'value: { $ref: "#/$defs/gone" }',
+    at: '$ref',
+  },
   { code: 'CG606', what: 'a pattern with look-ahead', from: 'pattern: "^[A-Za-z0-9_-]+$"', to: 'pattern: "^(?=a)[a-z]+$"', at: '(?=a)' },
-  { code: 'CG607', what: 'an example that is not valid', from: 'args: { receipt_id: rc_1 }', to: 'args: { receipt: rc_1 }', at: 'args: { receipt: rc_1 }' },
+  {
+    code: 'CG607',
+    what: 'an example that is not valid',
+    from: 'args: { receipt_id: rc_1 }',
+    to: 'args: { receipt: rc_1 }',
+    at: 'args: { receipt: rc_1 }',
+  },
   { code: 'CG608', what: 'a version that is not semantic', from: 'version: 3.1.0', to: 'version: v3', at: 'version: v3' },
-  { code: 'CG609', what: 'a typo in a state', from: 'PENDING: { cancel_order', to: 'PENDNG: { cancel_order', at: 'PENDNG', says: /`PENDING`/ },
-  { code: 'CG610', what: 'a state that nothing leads to', from: 'states: [PENDING, DELIVERED, CANCELLED]\n', to: 'states: [PENDING, DELIVERED, CANCELLED, LOST]\n', at: 'LOST' },
-  { code: 'CG611', what: 'a write that is legal nowhere', from: 'DELIVERED: { issue_credit: DELIVERED }', to: 'DELIVERED: {}', at: 'entity: order' },
-  { code: 'CG612', what: 'a transition by a tool of something else', from: 'DELIVERED: { issue_credit: DELIVERED }', to: 'DELIVERED: { issue_credit: DELIVERED, void_credit: DELIVERED }', at: 'void_credit: DELIVERED' },
+  {
+    code: 'CG609',
+    what: 'a typo in a state',
+    from: 'PENDING: { cancel_order',
+    to: 'PENDNG: { cancel_order',
+    at: 'PENDNG',
+    says: /`PENDING`/,
+  },
+  {
+    code: 'CG610',
+    what: 'a state that nothing leads to',
+    from: 'states: [PENDING, DELIVERED, CANCELLED]\n',
+    to: 'states: [PENDING, DELIVERED, CANCELLED, LOST]\n',
+    at: 'LOST',
+  },
+  {
+    code: 'CG611',
+    what: 'a write that is legal nowhere',
+    from: 'DELIVERED: { issue_credit: DELIVERED }',
+    to: 'DELIVERED: {}',
+    at: 'entity: order',
+  },
+  {
+    code: 'CG612',
+    what: 'a transition by a tool of something else',
+    from: 'DELIVERED: { issue_credit: DELIVERED }',
+    to: 'DELIVERED: { issue_credit: DELIVERED, void_credit: DELIVERED }',
+    at: 'void_credit: DELIVERED',
+  },
   { code: 'CG613', what: 'a reserved name', from: '    expect: observed\n', to: '    let: { result: args.amount }\n', at: 'let:' },
-  { code: 'CG614', what: 'a header that is not the contract’s', from: 'headers: { Idempotency-Key: "{operation.id}", If-Match', to: 'headers: { Host: evil, Idempotency-Key: "{operation.id}", If-Match', at: 'Host: evil' },
-  { code: 'CG614', what: 'a literal secret', from: 'headers: { Idempotency-Key: "{operation.id}", If-Match', to: 'headers: { Authorization: Bearer x, Idempotency-Key: "{operation.id}", If-Match', at: 'Authorization: Bearer x' },
-  { code: 'CG615', what: 'an identity argument that does not exist', from: 'arguments: [order_id, amount, currency] }', to: 'arguments: [order_id, ammount, currency] }', at: 'ammount', says: /`amount`/ },
+  {
+    code: 'CG614',
+    what: 'a header that is not the contract’s',
+    from: 'headers: { Idempotency-Key: "{operation.id}", If-Match',
+    to: 'headers: { Host: evil, Idempotency-Key: "{operation.id}", If-Match',
+    at: 'Host: evil',
+  },
+  {
+    code: 'CG614',
+    what: 'a literal secret',
+    from: 'headers: { Idempotency-Key: "{operation.id}", If-Match',
+    to: 'headers: { Authorization: Bearer x, Idempotency-Key: "{operation.id}", If-Match',
+    at: 'Authorization: Bearer x',
+  },
+  {
+    code: 'CG615',
+    what: 'an identity argument that does not exist',
+    from: 'arguments: [order_id, amount, currency] }',
+    to: 'arguments: [order_id, ammount, currency] }',
+    at: 'ammount',
+    says: /`amount`/,
+  },
 ];
 /** Two passages have to change for this one. */
-const observedChange = mutated('    expect: observed\n', '    observe: { other: { tool: get_order, args: { order_id: args.order_id }, max_age: 5s } }\n').text
-  .replace('changes: [order.refundable, order.version]', 'changes: [other.refundable]');
+const observedChange = mutated(
+  '    expect: observed\n',
+  '    observe: { other: { tool: get_order, args: { order_id: args.order_id }, max_age: 5s } }\n',
+).text.replace('changes: [order.refundable, order.version]', 'changes: [other.refundable]');
 
 describe('every code', () => {
   test.each(broken)('$code: $what is reported at its line', ({ code, from, to, at, says }) => {
     const { dir, text } = mutated(from, to);
     const found = diagnosticsOf(dir).filter((one) => one.code === code);
-    expect(found.map(({ message }) => message), `no ${code}`).not.toEqual([]);
+    expect(
+      found.map(({ message }) => message),
+      `no ${code}`,
+    ).not.toEqual([]);
     const lines = found.map(({ line }) => text.split('\n')[line - 1]!);
-    expect(lines.some((line) => line.includes(at)), lines.join('\n')).toBe(true);
+    expect(
+      lines.some((line) => line.includes(at)),
+      lines.join('\n'),
+    ).toBe(true);
     if (says) expect(found.map(({ message }) => message).join('\n')).toMatch(says);
   });
 
@@ -126,7 +450,10 @@ describe('every code', () => {
 
   test('CG601: a name that two files declare names both', () => {
     const { dir } = folderWith(retailText);
-    writeFileSync(join(dir, 'second.yaml'), retailText.slice(0, retailText.indexOf('\n  quote_credit:')).replace(/entities:[\s\S]*?\ntools:/, 'tools:'));
+    writeFileSync(
+      join(dir, 'second.yaml'),
+      retailText.slice(0, retailText.indexOf('\n  quote_credit:')).replace(/entities:[\s\S]*?\ntools:/, 'tools:'),
+    );
     const [found] = diagnosticsOf(dir);
     expect(found).toMatchObject({ code: 'CG601', file: 'second.yaml' });
     expect(found!.message).toContain('retail.yaml');
@@ -176,7 +503,10 @@ describe('formatDiagnostics', () => {
 
 describe('files', () => {
   test('an alias bomb is refused before it is built', () => {
-    const bomb = ['a: &a [x,x,x,x,x,x,x,x,x]', ...'bcdefgh'.split('').map((name, index) => `${name}: &${name} [${Array(9).fill(`*${'abcdefgh'[index]}`).join(',')}]`)].join('\n');
+    const bomb = [
+      'a: &a [x,x,x,x,x,x,x,x,x]',
+      ...'bcdefgh'.split('').map((name, index) => `${name}: &${name} [${Array(9).fill(`*${'abcdefgh'[index]}`).join(',')}]`),
+    ].join('\n');
     const started = performance.now();
     expect(diagnosticsOf(folderWith(bomb).dir).map(({ code }) => code)).toContain('CG003');
     expect(performance.now() - started).toBeLessThan(1000);

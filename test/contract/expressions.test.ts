@@ -8,17 +8,39 @@ import type { JsonObject } from '../../src/model.js';
 const schema: JsonObject = {
   type: 'object',
   properties: {
-    status: { enum: ['PENDING', 'DELIVERED'] }, amount: { type: 'integer' }, rate: { type: 'number' }, note: { type: ['string', 'null'] }, id: { type: 'string' },
+    status: { enum: ['PENDING', 'DELIVERED'] },
+    amount: { type: 'integer' },
+    rate: { type: 'number' },
+    note: { type: ['string', 'null'] },
+    id: { type: 'string' },
     items: { type: 'array', items: { type: 'object', properties: { sku: { type: 'string' }, quantity: { type: 'integer' } } } },
-    stock: { type: 'object', additionalProperties: { type: 'integer' } }, mixed: { type: ['string', 'integer'] }, shipping: { $ref: '#/$defs/address' },
+    stock: { type: 'object', additionalProperties: { type: 'integer' } },
+    mixed: { type: ['string', 'integer'] },
+    shipping: { $ref: '#/$defs/address' },
     parent: { $ref: '#' },
   },
   $defs: { address: { type: 'object', properties: { city: { type: 'string' } } } },
 };
-const names = Names.of({ order: celTypeOf(schema, schema, 'order'), status: celInt, headers: celMap(celString), body: celDyn, now: celTimestamp });
+const names = Names.of({
+  order: celTypeOf(schema, schema, 'order'),
+  status: celInt,
+  headers: celMap(celString),
+  body: celDyn,
+  now: celTimestamp,
+});
 const order = {
-  status: 'DELIVERED', amount: 250, rate: 0.5, note: null, id: 'O-1', items: [{ sku: 'a', quantity: 2 }, { sku: 'b', quantity: 3 }],
-  stock: { a: 4 }, mixed: 7, shipping: { city: 'Leeds' },
+  status: 'DELIVERED',
+  amount: 250,
+  rate: 0.5,
+  note: null,
+  id: 'O-1',
+  items: [
+    { sku: 'a', quantity: 2 },
+    { sku: 'b', quantity: 3 },
+  ],
+  stock: { a: 4 },
+  mixed: 7,
+  shipping: { city: 'Leeds' },
 };
 
 function compiled<K extends keyof Wanted>(source: string, wanted: K) {
@@ -43,7 +65,9 @@ describe('values', () => {
 
   test('a value off its schema is a failure and never an answer', () => {
     for (const off of [{ amount: '250' }, { amount: 2.5 }, { amount: 2 ** 53 }, { items: {} }, { shipping: 'Leeds' }]) {
-      expect(() => value('order.amount + size(order.items)', { order: { ...order, ...off } as never }), JSON.stringify(off)).toThrow(EvaluationError);
+      expect(() => value('order.amount + size(order.items)', { order: { ...order, ...off } as never }), JSON.stringify(off)).toThrow(
+        EvaluationError,
+      );
     }
   });
 
@@ -83,11 +107,20 @@ describe('values', () => {
   });
 
   test('any JSON goes through an untyped name and comes back as it was', () => {
-    fc.assert(fc.property(fc.jsonValue({ noUnicodeString: false }), (body) => {
-      if (body === null) return;
-      const exact = JSON.stringify(body) === JSON.stringify(JSON.parse(JSON.stringify(body), (_, v: unknown) => (typeof v === 'number' && Number.isInteger(v) && !Number.isSafeInteger(v) ? null : v)));
-      if (exact) expect(value('body', { body: body as never })).toEqual(JSON.parse(JSON.stringify(body)));
-    }), { numRuns: 200 });
+    fc.assert(
+      fc.property(fc.jsonValue({ noUnicodeString: false }), (body) => {
+        if (body === null) return;
+        const exact =
+          JSON.stringify(body) ===
+          JSON.stringify(
+            JSON.parse(JSON.stringify(body), (_, v: unknown) =>
+              typeof v === 'number' && Number.isInteger(v) && !Number.isSafeInteger(v) ? null : v,
+            ),
+          );
+        if (exact) expect(value('body', { body: body as never })).toEqual(JSON.parse(JSON.stringify(body)));
+      }),
+      { numRuns: 200 },
+    );
   });
 
   test('lets are worked out when they are read, exactly, and count as what they read', () => {
@@ -102,12 +135,25 @@ describe('values', () => {
 
 describe('refusals at compile time', () => {
   test.each([
-    ['dyn(order.amount) > 1', 'CG104'], ['type(order.amount) == int', 'CG104'], ['b"x".json().a == 1', 'CG104'], ['order.id.matches(order.status)', 'CG104'],
-    ['order.id.matches("(?=a)")', 'CG104'], ['order.constructor', 'CG101'], ['order["typo"]', 'CG101'], ['order[order.id]', 'CG101'], ['order.toString', 'CG101'],
-    ['has(order.typo)', 'CG101'], ['has(order.shipping.town)', 'CG101'], ['missing', 'CG101'], ['order.amount +', 'CG103'],
-    [`${'('.repeat(200)}1${')'.repeat(200)}`, 'CG105'], [`"${'x'.repeat(2000)}" == order.id`, 'CG105'],
+    ['dyn(order.amount) > 1', 'CG104'],
+    ['type(order.amount) == int', 'CG104'],
+    ['b"x".json().a == 1', 'CG104'],
+    ['order.id.matches(order.status)', 'CG104'],
+    ['order.id.matches("(?=a)")', 'CG104'],
+    ['order.constructor', 'CG101'],
+    ['order["typo"]', 'CG101'],
+    ['order[order.id]', 'CG101'],
+    ['order.toString', 'CG101'],
+    ['has(order.typo)', 'CG101'],
+    ['has(order.shipping.town)', 'CG101'],
+    ['missing', 'CG101'],
+    ['order.amount +', 'CG103'],
+    [`${'('.repeat(200)}1${')'.repeat(200)}`, 'CG105'],
+    [`"${'x'.repeat(2000)}" == order.id`, 'CG105'],
     ['order.items.all(a, order.items.all(b, order.items.all(c, c.quantity > 0)))', 'CG105'],
-    ['timestamp("2023-02-29T00:00:00Z") < now', 'CG102'], ['timestamp(order.amount) < now', 'CG101'], ['now', 'CG102'],
+    ['timestamp("2023-02-29T00:00:00Z") < now', 'CG102'],
+    ['timestamp(order.amount) < now', 'CG101'],
+    ['now', 'CG102'],
   ])('%s is refused', (source, code) => {
     expect(codes(source)).toContain(code);
   });

@@ -23,7 +23,8 @@ export function folderWith(text: string): { dir: string; text: string } {
 }
 
 export function catalogueOf(result: CompileResult): Catalogue {
-  if ('diagnostics' in result) throw new Error(result.diagnostics.map(({ line, code, message }) => `${line} ${code} ${message}`).join('\n'));
+  if ('diagnostics' in result)
+    throw new Error(result.diagnostics.map(({ line, code, message }) => `${line} ${code} ${message}`).join('\n'));
   return result.catalogue;
 }
 

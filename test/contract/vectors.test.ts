@@ -7,7 +7,11 @@ import { admittedFormats, schemaProblems } from '../../src/contract/schema-subse
 import { SchemaCompiler } from '../../src/contract/schemas.js';
 import type { Json } from '../../src/model.js';
 
-interface Group { description: string; schema: Json; tests: { description: string; data: Json; valid: boolean }[] }
+interface Group {
+  description: string;
+  schema: Json;
+  tests: { description: string; data: Json; valid: boolean }[];
+}
 
 const root = fileURLToPath(new URL('../../../shared/data/vectors/', import.meta.url));
 const suite = `${root}json-schema/draft2020-12/`;
@@ -27,7 +31,13 @@ if (!existsSync(suite)) {
       for (const file of readdirSync(suite).filter((name) => name.endsWith('.json'))) {
         for (const group of JSON.parse(readFileSync(suite + file, 'utf8')) as Group[]) {
           count.groups++;
-          if (typeof group.schema !== 'object' || group.schema === null || Array.isArray(group.schema) || schemaProblems(group.schema, 'result').length > 0) continue;
+          if (
+            typeof group.schema !== 'object' ||
+            group.schema === null ||
+            Array.isArray(group.schema) ||
+            schemaProblems(group.schema, 'result').length > 0
+          )
+            continue;
           const validate = compiled(schemas, group.schema);
           if (!validate) continue;
           count.admitted++;
@@ -37,7 +47,9 @@ if (!existsSync(suite)) {
           }
         }
       }
-      console.log(`JSON Schema 2020-12 suite: ${count.admitted} of ${count.groups} schemas admitted, ${count.tests} verdicts, ${disagreements.length} differ`);
+      console.log(
+        `JSON Schema suite: ${count.admitted} of ${count.groups} schemas admitted, ${count.tests} verdicts, ${disagreements.length} differ`,
+      );
       expect(count.tests).toBeGreaterThan(700);
       // The suite's default dialect takes `format` as an annotation; the contract language enforces it.
       expect(disagreements.filter((one) => !one.startsWith('format.json: '))).toEqual([]);
@@ -48,19 +60,28 @@ if (!existsSync(suite)) {
       expect(Object.keys(knownDifferences).sort()).toEqual([...admittedFormats].sort());
     });
 
-    test.each(Object.entries(knownDifferences))('differs on the optional format %s in no more than the %d known verdicts', (name, known) => {
-      const validate = new SchemaCompiler().validator({ type: 'string', format: name });
-      const tests = (JSON.parse(readFileSync(`${suite}optional/format/${name}.json`, 'utf8')) as Group[]).flatMap((group) => group.tests).filter(({ data }) => typeof data === 'string');
-      const differing = tests.filter(({ data, valid }) => validate(data) !== valid);
-      console.log(`format ${name}: ${tests.length} verdicts, ${differing.length} differ${differing.map(({ description }) => `\n    ${description}`).join('')}`);
-      expect(tests.length).toBeGreaterThan(10);
-      expect(differing.length).toBe(known);
-    });
+    test.each(Object.entries(knownDifferences))(
+      'differs on the optional format %s in no more than the %d known verdicts',
+      (name, known) => {
+        const validate = new SchemaCompiler().validator({ type: 'string', format: name });
+        const tests = (JSON.parse(readFileSync(`${suite}optional/format/${name}.json`, 'utf8')) as Group[])
+          .flatMap((group) => group.tests)
+          .filter(({ data }) => typeof data === 'string');
+        const differing = tests.filter(({ data, valid }) => validate(data) !== valid);
+        const which = differing.map(({ description }) => `\n    ${description}`).join('');
+        console.log(`format ${name}: ${tests.length} verdicts, ${differing.length} differ${which}`);
+        expect(tests.length).toBeGreaterThan(10);
+        expect(differing.length).toBe(known);
+      },
+    );
   });
 
   test('the canonical form is byte for byte that of the RFC 8785 vectors', () => {
     const names = readdirSync(`${root}rfc8785/input`);
-    for (const name of names) expect(canonicalText(JSON.parse(readFileSync(`${root}rfc8785/input/${name}`, 'utf8'))), name).toBe(readFileSync(`${root}rfc8785/output/${name}`, 'utf8').trimEnd());
+    for (const name of names)
+      expect(canonicalText(JSON.parse(readFileSync(`${root}rfc8785/input/${name}`, 'utf8'))), name).toBe(
+        readFileSync(`${root}rfc8785/output/${name}`, 'utf8').trimEnd(),
+      );
     console.log(`RFC 8785: ${names.length} vectors`);
     expect(names.length).toBeGreaterThan(3);
   });

@@ -1,0 +1,72 @@
+/** What a tool's answers mean, and how an outcome is found out or taken back. */
+import type { Json, JsonObject, NextAction, Outcome } from '../model.js';
+import { celUnknown } from './cel-types.js';
+import { durationMs } from './duration.js';
+import type { CompiledExpression, Names } from './expressions.js';
+import type { ErrorRule, ReadbackPlan, ToolPlan } from './plan.js';
+import type { References } from './references.js';
+import type { Site } from './site.js';
+import type { ToolEntry } from './tool-entry.js';
+
+export function compileErrors({ source, path }: ToolEntry, site: Site, answered: Names): ErrorRule[] {
+  return (source.errors ?? []).map((rule, index) => ({
+    when: site.expression([...path, 'errors', index, 'when'], rule.when, answered, 'bool'),
+    outcome: rule.outcome,
+    class: rule.class ?? null,
+    code: rule.code ?? null,
+    next: rule.next ?? impliedNext(rule.outcome),
+    message: rule.message ?? null,
+  }));
+}
+
+/** What may follow where the contract need not say it. */
+function impliedNext(outcome: Outcome): NextAction {
+  return outcome === 'committed' ? 'continue' : outcome === 'accepted' || outcome === 'unknown' ? 'wait' : 'escalate';
+}
+
+export function compileAsync({ source, path }: ToolEntry, site: Site, answered: Names): ToolPlan['async'] {
+  if (!source.async) return null;
+  const accepted = site.expression([...path, 'async', 'accepted'], source.async.accepted, answered, 'bool');
+  return { accepted, deadlineMs: durationMs(source.async.deadline) };
+}
+
+/** The plan, with what the release tests look at. */
+export interface CompiledReadback {
+  readonly plan: ReadbackPlan;
+  readonly args: Record<string, CompiledExpression<Json>>;
+  readonly committed: CompiledExpression<boolean>;
+}
+
+export function compileReadback(entry: ToolEntry, site: Site, references: References, names: Names): CompiledReadback | null {
+  const source = entry.source.readback;
+  if (!source) return null;
+  const path = [...entry.path, 'readback'];
+  const target = references.read(site, source.tool, [...path, 'tool']);
+  const args = site.members([...path, 'args'], source.args, names);
+  if (target) references.arguments(site, target, args, [...path, 'args']);
+  const found = names.with({ result: target?.resultType ?? celUnknown });
+  const committed = site.expression([...path, 'committed'], source.committed, found, 'bool');
+  return {
+    args,
+    committed,
+    plan: {
+      tool: target?.plan as ToolPlan,
+      args,
+      committed,
+      absent: site.expression([...path, 'absent'], source.absent, found, 'bool'),
+      result: site.optional([...path, 'result'], source.result, found, 'json'),
+      settleAfterMs: durationMs(source.settle_after ?? '0s'),
+      lagMs: durationMs(source.lag ?? '0s'),
+    },
+  };
+}
+
+export function compileCompensation(entry: ToolEntry, site: Site, references: References, names: Names): ToolPlan['compensate'] {
+  const source = entry.source.compensate;
+  if (!source) return null;
+  const path = [...entry.path, 'compensate'];
+  const target = references.tool(site, source.tool, [...path, 'tool']);
+  const args = site.members([...path, 'args'], source.args as JsonObject, names.with({ result: entry.resultType }));
+  if (target) references.arguments(site, target, args, [...path, 'args']);
+  return { tool: source.tool, args };
+}
