@@ -9,6 +9,7 @@ import { refuse, type Refusal } from '../errors.js';
 import type { JsonObject } from '../model.js';
 import type { PolicyDecision, PolicyEngine } from '../policy/decision.js';
 import { type AuthorizedCall, type ObservedCall, passed, type PermittedCall, type ShapedCall } from './calls.js';
+import { type Resource, resourceOf } from './resource.js';
 
 type Asking = Pick<ShapedCall, 'principal' | 'envelope'>;
 
@@ -26,18 +27,9 @@ export function authorizeTool(policy: PolicyEngine, call: ShapedCall): Permitted
   return passed<ShapedCall, PermittedCall>(call, { toolPolicies: decision.determining });
 }
 
-export interface Resource { type: string; id: string; attributes: JsonObject }
-
 export function decideResource(policy: PolicyEngine, call: Asking & { args: JsonObject }, action: string, resource: Resource): PolicyDecision {
   const { principal, envelope, args } = call;
   return policy.decide({ principal, subject: envelope.subject || null, purpose: envelope.purpose || null, action, resource, args });
-}
-
-export function resourceOf(call: ObservedCall): Resource | null {
-  const { entity } = call.identity;
-  if (!entity) return null;
-  const observed = call.observations.find(({ name }) => name === entity.type);
-  return { type: entity.type, id: entity.id, attributes: observed?.value ?? {} };
 }
 
 export function authorizeResource(policy: PolicyEngine, call: ObservedCall): AuthorizedCall | Refusal {

@@ -8,7 +8,6 @@ import { randomUUID } from 'node:crypto';
 import type { RenderedRequest } from '../contract/plan.js';
 import { refuse, type Refusal } from '../errors.js';
 import type { Exchange } from '../upstream/exchange.js';
-import { resourceOf } from './authorize.js';
 import type { AdmittedCall } from './calls.js';
 import { operationId } from './identity.js';
 import { byName } from './observe.js';
@@ -17,6 +16,7 @@ import type { Dossier, Intent, Operation } from './ports.js';
 import type { Progress } from './progress.js';
 import { decisionReceipt } from './receipts.js';
 import type { Run } from './run.js';
+import { resourceOf } from './resource.js';
 import { callScope } from './scope.js';
 import { guardTopic } from './turn.js';
 

@@ -25,6 +25,7 @@ import { Progress } from './progress.js';
 import { runRead } from './read-call.js';
 import { type CallSoFar, decisionReceipt } from './receipts.js';
 import { reconcile } from './reconcile.js';
+import { route } from './route.js';
 import { Turn } from './turn.js';
 import { validateShape, validateWorld } from './validate.js';
 
@@ -122,9 +123,9 @@ async function finish(parts: Parts, reserved: Reserved, until: number, progress:
   try {
     const exchange = await send(reserved);
     progress.pass('execute');
-    const standing = await reconcile(run, exchange, until);
+    const finding = await reconcile(run, exchange, until);
     progress.pass('reconcile', run.operation.state === 'unknown' ? 'unknown' : 'pass');
-    if (standing === 'lost') run.operation = (await parts.ledger.get(run.operation.tenant, run.operation.id)) ?? run.operation;
+    if ((await route(run, finding)) === 'lost') run.operation = (await parts.ledger.get(run.operation.tenant, run.operation.id)) ?? run.operation;
   } catch (error) {
     // The lease runs out and recovery reconciles; until then the honest answer is that it is not known.
     parts.log.error({ err: error, operation: run.operation.id }, 'the outcome of a sent call could not be recorded yet');

@@ -4,7 +4,7 @@ import { EvaluationError } from '../contract/plan.js';
 import { isRefusal, problems, refuse, type Refusal } from '../errors.js';
 import type { Answer, Json } from '../model.js';
 import { operationAnswer, refusalAnswer, type Told } from './answer.js';
-import { authorizeResource, hidden, resourceOf } from './authorize.js';
+import { authorizeResource, hidden } from './authorize.js';
 import type { FreshCall, Observation, ObservedCall } from './calls.js';
 import { operationId } from './identity.js';
 import type { Parts } from './parts.js';
@@ -12,6 +12,7 @@ import type { AttemptRecord, Operation, SeenEntity, StoredAnswer } from './ports
 import type { Progress } from './progress.js';
 import { asObject, readUpstream, type ReadOutcome } from './read.js';
 import { decisionReceipt, effectReceipt } from './receipts.js';
+import { resourceOf } from './resource.js';
 import { callScope } from './scope.js';
 
 export async function runRead(

@@ -1,6 +1,6 @@
 /**
  * Stage 5, reconcile: from what an exchange proves to what really happened. One loop, used inline within the caller's patience and by
- * recovery on any replica; it ends when the operation is settled, in review, or put down for later.
+ * recovery on any replica; it ends in a finding, which route writes down.
  *
  *   committed ──────► read back (where asked) ──► settled, or settled with a read-back owed
  *   accepted ───────► poll ──► settled | put down
@@ -12,12 +12,12 @@
  */
 import { randomUUID } from 'node:crypto';
 import type { ErrorRule } from '../contract/plan.js';
-import { type ProblemCode, problems } from '../errors.js';
+import type { ProblemCode } from '../errors.js';
 import type { Json, JsonObject } from '../model.js';
 import type { Exchange } from '../upstream/exchange.js';
 import { classify, type Verdict } from './classify.js';
+import type { Committed, Finding } from './finding.js';
 import { observeAftermath, type ReadBack, readBack } from './read-back.js';
-import { type CommitEvidence, putDown, settleCommitted, settleEnded, toReview } from './route.js';
 import { move, type Run, runScope } from './run.js';
 
 /** Between two looks of one caller: grows to a second. */
@@ -27,11 +27,8 @@ const confirmMs = 2000;
 const defaultPauseMs = 1000;
 const firstResendMs = 100;
 
-/** How a run stands when this returns: its operation says it. `lost`: another process has taken it over. */
-export type Standing = 'settled' | 'open' | 'lost';
-
 /** @param until on the clock of `performance.now()`: the caller's patience. */
-export async function reconcile(run: Run, exchange: Exchange, until: number): Promise<Standing> {
+export async function reconcile(run: Run, exchange: Exchange, until: number): Promise<Finding> {
   const verdict = classify(run.tool, exchange, { unknownBefore: run.operation.unknownAttempts, scope: runScope(run) });
   run.parts.metrics.exchange(run.tool.service, verdict.outcome);
   run.operation.attempts = [...run.operation.attempts, {
@@ -39,132 +36,130 @@ export async function reconcile(run: Run, exchange: Exchange, until: number): Pr
     reason: exchange.kind === 'failure' ? exchange.reason : 'unreadable' in exchange.body ? exchange.body.unreadable : null,
     outcome: verdict.outcome === 'claimed' ? 'committed' : verdict.outcome, ms: Math.round(exchange.ms * 10) / 10,
   }];
-  const standing = await follow(run, verdict, until);
-  if (standing === 'lost' && (verdict.outcome === 'committed' || verdict.outcome === 'claimed')) await testify(run);
-  return standing;
+  return follow(run, verdict, until);
 }
 
-function follow(run: Run, verdict: Verdict, until: number): Promise<Standing> {
+async function follow(run: Run, verdict: Verdict, until: number): Promise<Finding> {
   switch (verdict.outcome) {
     case 'committed': return confirm(run, verdict.result, until);
     case 'claimed': return confirm(run, null, until);
     case 'accepted': return awaitAccepted(run, until);
-    case 'rejected': return rejected(run, verdict.rule, verdict.status);
+    case 'rejected': return rejected(verdict.rule, verdict.status);
     case 'not_committed': return verdict.rateLimited ? rateLimited(run, verdict) : nothingHappened(run, verdict, until);
     case 'unknown': return becomeUnknown(run, until);
   }
 }
 
 /** A clean or claimed effect. An empty read-back cannot undo it: it is owed, and recovery goes on looking. */
-async function confirm(run: Run, result: Json, until: number): Promise<Standing> {
-  if (!run.tool.readback || (run.tool.verify === 'on_ambiguity' && result !== null)) return settle(run, { result, verified: false });
+async function confirm(run: Run, result: Json, until: number): Promise<Finding> {
+  if (!run.tool.readback || (run.tool.verify === 'on_ambiguity' && result !== null)) return { kind: 'committed', result, verified: false };
   run.operation.effectSeen = true;
   const seen = await look(run, Math.min(until, performance.now() + confirmMs), (found) => found.found === 'committed' || found.found === 'mismatch');
   if (seen.found === 'committed') return verified(run, seen, result, until);
-  if (seen.found === 'mismatch') return review(run, 'MISMATCH', { readback: seen.evidence, result });
-  return settle(run, { result, verified: false, owed: true });
+  if (seen.found === 'mismatch') return { kind: 'review', reason: 'MISMATCH', readback: seen.evidence, result };
+  return { kind: 'committed', result, verified: false, owed: true };
 }
 
-async function verified(run: Run, seen: Extract<ReadBack, { found: 'committed' }>, result: Json, until: number): Promise<Standing> {
-  const evidence: CommitEvidence = { result: seen.result ?? result, verified: true, readback: seen.evidence };
+async function verified(run: Run, seen: Extract<ReadBack, { found: 'committed' }>, result: Json, until: number): Promise<Finding> {
+  const evidence: Committed = { kind: 'committed', result: seen.result ?? result, verified: true, readback: seen.evidence };
   if (run.tool.verify === 'always') {
     const aftermath = await observeAftermath(run, until);
     if (aftermath?.divergence) {
       run.operation.effectSeen = true;
-      return review(run, 'DIVERGENCE', { readback: { ...seen.evidence, divergence: aftermath.divergence }, result: evidence.result, states: aftermath.states });
+      return { kind: 'review', reason: 'DIVERGENCE', readback: { ...seen.evidence, divergence: aftermath.divergence }, result: evidence.result, states: aftermath.states };
     }
     evidence.aftermath = aftermath;
   }
-  return settle(run, evidence);
+  return evidence;
 }
 
 /** Absence proves nothing while the service may still be working on what it accepted. */
-async function awaitAccepted(run: Run, until: number): Promise<Standing> {
+async function awaitAccepted(run: Run, until: number): Promise<Finding> {
   const deadlineMs = run.tool.async?.deadlineMs ?? run.parts.settings.reconcileDeadlineMs;
   const moved = await move(run, {
     from: ['sending', 'unknown'], to: 'accepted', outcome: 'accepted', attempts: run.operation.attempts, dueInMs: run.parts.settings.leaseMs, absentInMs: deadlineMs,
   });
-  if (!moved) return 'lost';
+  if (!moved) return lost;
   return pollAccepted(run, until);
 }
 
 /** Also the way in for recovery. At the deadline it becomes an unknown outcome like any other. */
-export async function pollAccepted(run: Run, until: number): Promise<Standing> {
+export async function pollAccepted(run: Run, until: number): Promise<Finding> {
   const deadline = run.absentFrom ?? run.reconcileBy;
   if (performance.now() >= deadline) return becomeUnknown(run, until);
   const seen = await look(run, Math.min(until, deadline), (found) => found.found === 'committed' || found.found === 'mismatch');
   if (seen.found === 'committed') return verified(run, seen, null, until);
-  if (seen.found === 'mismatch') return review(run, 'MISMATCH', { readback: seen.evidence });
-  return down(run);
+  if (seen.found === 'mismatch') return { kind: 'review', reason: 'MISMATCH', readback: seen.evidence };
+  return later(run);
 }
 
-function rejected(run: Run, rule: ErrorRule | null, status: number): Promise<Standing> {
+function rejected(rule: ErrorRule | null, status: number): Finding {
   const code: ProblemCode = rule?.class === 'version_conflict' || (!rule && status === 412) ? 'UPSTREAM_VERSION_CONFLICT' : rule?.class === 'not_found' ? 'NOT_FOUND' : 'UPSTREAM_REJECTED';
-  return ended(run, { state: 'rejected', outcome: 'rejected', code, detail: problems[code].why, rule });
+  return { kind: 'ended', state: 'rejected', outcome: 'rejected', code, rule };
 }
 
-function rateLimited(run: Run, verdict: Extract<Verdict, { outcome: 'not_committed' }>): Promise<Standing> {
+function rateLimited(run: Run, verdict: Extract<Verdict, { outcome: 'not_committed' }>): Finding {
   const { parts, tool } = run;
   const retryAfterMs = parts.retryAfterMs(verdict.retryAfter) ?? defaultPauseMs;
   parts.upstreamGate.pause(tool.service, retryAfterMs);
-  return ended(run, { state: 'rate_limited', outcome: 'not_committed', code: 'RATE_LIMITED', detail: problems.RATE_LIMITED.why, rule: null, retryAfterMs });
+  return { kind: 'ended', state: 'rate_limited', outcome: 'not_committed', code: 'RATE_LIMITED', rule: null, retryAfterMs };
 }
 
 /** Nothing happened in this attempt, and none before it is in doubt: again, within the budgets, or the end. */
-async function nothingHappened(run: Run, verdict: { sent: boolean; rule: ErrorRule | null }, until: number): Promise<Standing> {
+async function nothingHappened(run: Run, verdict: { sent: boolean; rule: ErrorRule | null }, until: number): Promise<Finding> {
   const again = await sendAgain(run, until);
   if (again) return again;
   const neverSent = run.operation.attempts.every((attempt) => !attempt.sent);
   if (neverSent) {
-    return ended(run, { state: 'failed', outcome: 'not_committed', code: 'UPSTREAM_UNREACHABLE', detail: problems.UPSTREAM_UNREACHABLE.why, neverSent });
+    return { kind: 'ended', state: 'failed', outcome: 'not_committed', code: 'UPSTREAM_UNREACHABLE', neverSent };
   }
-  return ended(run, { state: 'rejected', outcome: 'not_committed', code: 'NOT_COMMITTED', detail: problems.NOT_COMMITTED.why, rule: verdict.rule });
+  return { kind: 'ended', state: 'rejected', outcome: 'not_committed', code: 'NOT_COMMITTED', rule: verdict.rule };
 }
 
 /** It may have happened. From here on nothing equal runs until evidence or a person says otherwise. */
-export async function becomeUnknown(run: Run, until: number, extraWindowMs = 0): Promise<Standing> {
+export async function becomeUnknown(run: Run, until: number, extraWindowMs = 0): Promise<Finding> {
   const { operation, tool, parts } = run;
   const windowMs = (tool.readback?.settleAfterMs ?? 0) + (tool.readback?.lagMs ?? 0) + extraWindowMs;
   const moved = await move(run, {
     from: ['sending', 'accepted', 'unknown'], to: 'unknown', outcome: 'unknown', attempts: operation.attempts, unknownAttempts: operation.unknownAttempts + 1,
     absentInMs: windowMs, dueInMs: parts.settings.leaseMs,
   });
-  if (!moved) return 'lost';
+  if (!moved) return lost;
   parts.locks.announce(operation.id);
   return pursueUnknown(run, until);
 }
 
 /** Also the way in for recovery. */
-export async function pursueUnknown(run: Run, until: number): Promise<Standing> {
+export async function pursueUnknown(run: Run, until: number): Promise<Finding> {
   if (!run.tool.readback) return withoutReadBack(run, until);
   const provesAbsence = (seen: ReadBack): boolean => seen.found === 'absent' && run.absentFrom !== null && seen.began >= run.absentFrom && !run.operation.effectSeen;
   const seen = await look(run, until, (found) => found.found === 'committed' || found.found === 'mismatch' || provesAbsence(found));
   if (seen.found === 'committed') return verified(run, seen, null, until);
-  if (seen.found === 'mismatch') return review(run, 'MISMATCH', { readback: seen.evidence });
+  if (seen.found === 'mismatch') return { kind: 'review', reason: 'MISMATCH', readback: seen.evidence };
   if (provesAbsence(seen) && seen.found === 'absent') return provenAbsent(run, seen.evidence, until);
-  if (performance.now() >= run.reconcileBy) return review(run, 'DEADLINE_PASSED');
-  return down(run);
+  if (performance.now() >= run.reconcileBy) return { kind: 'review', reason: 'DEADLINE_PASSED' };
+  return later(run);
 }
 
-async function provenAbsent(run: Run, evidence: JsonObject, until: number): Promise<Standing> {
+async function provenAbsent(run: Run, evidence: JsonObject, until: number): Promise<Finding> {
   run.operation.unknownAttempts = 0;
-  if (run.takenOver && !run.tool.idempotency && withinBudgets(run)) return review(run, 'RESEND_NEEDS_A_PERSON', { readback: evidence });
+  if (run.takenOver && !run.tool.idempotency && withinBudgets(run)) return { kind: 'review', reason: 'RESEND_NEEDS_A_PERSON', readback: evidence };
   const again = await sendAgain(run, until);
   if (again) return again;
-  return ended(run, { state: 'rejected', outcome: 'not_committed', code: 'NOT_COMMITTED', detail: problems.NOT_COMMITTED.why, readback: evidence });
+  return { kind: 'ended', state: 'rejected', outcome: 'not_committed', code: 'NOT_COMMITTED', readback: evidence };
 }
 
 /** An honoured key makes a second send harmless, but only while the destination still remembers the first. */
-async function withoutReadBack(run: Run, until: number): Promise<Standing> {
+async function withoutReadBack(run: Run, until: number): Promise<Finding> {
   const { tool, operation } = run;
-  if (!tool.idempotency || operation.effectSeen) return review(run, 'OUTCOME_UNPROVABLE');
+  if (!tool.idempotency || operation.effectSeen) return { kind: 'review', reason: 'OUTCOME_UNPROVABLE' };
   const { windowMs } = tool.idempotency;
   const margin = Math.max(60_000, windowMs * 0.05);
   const rememberedUntil = run.firstSentAt + windowMs - margin;
-  if (performance.now() + tool.upstream.deadlineMs >= rememberedUntil) return review(run, 'KEY_WINDOW_PASSED');
-  if (performance.now() >= run.reconcileBy) return review(run, 'DEADLINE_PASSED');
-  if (performance.now() >= until) return down(run);
-  return (await sendAgain(run, until, true)) ?? down(run);
+  if (performance.now() + tool.upstream.deadlineMs >= rememberedUntil) return { kind: 'review', reason: 'KEY_WINDOW_PASSED' };
+  if (performance.now() >= run.reconcileBy) return { kind: 'review', reason: 'DEADLINE_PASSED' };
+  if (performance.now() >= until) return later(run);
+  return (await sendAgain(run, until, true)) ?? later(run);
 }
 
 function withinBudgets({ operation, tool, firstSentAt }: Run): boolean {
@@ -172,7 +167,7 @@ function withinBudgets({ operation, tool, firstSentAt }: Run): boolean {
 }
 
 /** The same bytes under the same key, as a new attempt. Undefined: the budgets of this operation are used up. */
-async function sendAgain(run: Run, until: number, beyondAttempts = false): Promise<Standing | undefined> {
+async function sendAgain(run: Run, until: number, beyondAttempts = false): Promise<Finding | undefined> {
   const { operation, tool, parts, dossier } = run;
   if (operation.effectSeen || !dossier.request || parts.draining()) return undefined;
   if (!beyondAttempts && !withinBudgets(run)) return undefined;
@@ -184,7 +179,7 @@ async function sendAgain(run: Run, until: number, beyondAttempts = false): Promi
     from: ['sending', 'unknown'], to: 'sending', outcome: null, attempts: operation.attempts, unknownAttempts: operation.unknownAttempts,
     send: { attempt: operation.attempt + 1, attemptId, windowMs: parts.settings.sendWindowMs }, dueInMs: parts.settings.leaseMs, absentInMs: null,
   });
-  if (!moved) return 'lost';
+  if (!moved) return lost;
   const exchange = await parts.upstream.send(dossier.request, {
     upstream: tool.upstream, attempt: attemptId, deadlineMs: tool.upstream.deadlineMs, sendBefore: fenceFrom + parts.settings.sendWindowMs,
   });
@@ -192,16 +187,16 @@ async function sendAgain(run: Run, until: number, beyondAttempts = false): Promi
 }
 
 /** A committed effect whose read-back was owed. Recovery's way in. */
-export async function verifyLater(run: Run, until: number): Promise<Standing> {
+export async function verifyLater(run: Run, until: number): Promise<Finding> {
   const known = (run.operation.answer?.['result'] ?? null) as Json;
   const windowMs = (run.tool.readback?.settleAfterMs ?? 0) + (run.tool.readback?.lagMs ?? 0) + run.tool.upstream.deadlineMs;
   const late = run.operation.clock.sinceFirstSent !== null && run.operation.clock.sinceFirstSent > windowMs;
   const seen = await look(run, until, (found) => found.found === 'committed' || found.found === 'mismatch' || (late && found.found === 'absent'));
   if (seen.found === 'committed') return verified(run, seen, known, until);
-  if (seen.found === 'mismatch') return review(run, 'MISMATCH', { readback: seen.evidence, result: known });
-  if (late && seen.found === 'absent') return review(run, 'MISSING_AFTER_COMMIT', { readback: seen.evidence, result: known });
-  if (performance.now() >= run.reconcileBy) return review(run, 'DEADLINE_PASSED', { result: known });
-  return down(run);
+  if (seen.found === 'mismatch') return { kind: 'review', reason: 'MISMATCH', readback: seen.evidence, result: known };
+  if (late && seen.found === 'absent') return { kind: 'review', reason: 'MISSING_AFTER_COMMIT', readback: seen.evidence, result: known };
+  if (performance.now() >= run.reconcileBy) return { kind: 'review', reason: 'DEADLINE_PASSED', result: known };
+  return later(run);
 }
 
 /** Reads back until the answer is enough or the time is up; the last thing seen. */
@@ -215,35 +210,15 @@ async function look(run: Run, until: number, enough: (found: ReadBack) => boolea
   }
 }
 
-async function settle(run: Run, evidence: CommitEvidence): Promise<Standing> {
-  return (await settleCommitted(run, evidence)) ? 'settled' : 'lost';
-}
-
-async function ended(run: Run, ending: Parameters<typeof settleEnded>[1]): Promise<Standing> {
-  return (await settleEnded(run, ending)) ? 'settled' : 'lost';
-}
-
-async function review(run: Run, ...why: Parameters<typeof toReview> extends [Run, ...infer Rest] ? Rest : never): Promise<Standing> {
-  return (await toReview(run, ...why)) ? 'settled' : 'lost';
-}
-
 /** The longer it has been open the rarer the looks; never later than the moment at which absence begins to count. */
-async function down(run: Run): Promise<Standing> {
+function later(run: Run): Finding {
   const ageMs = performance.now() - run.firstSentAt;
   const backoffMs = Math.min(30_000, Math.max(500, ageMs / 4)) * (0.75 + Math.random() / 2);
   const windowMs = run.absentFrom === null ? Number.POSITIVE_INFINITY : run.absentFrom - performance.now();
-  return (await putDown(run, windowMs > 0 ? Math.min(backoffMs, windowMs + 10) : backoffMs)) ? 'open' : 'lost';
+  return { kind: 'later', dueInMs: windowMs > 0 ? Math.min(backoffMs, windowMs + 10) : backoffMs };
 }
 
-/** Our lease was lost and our answer says that it happened: evidence that no fencing token can make untrue. */
-async function testify(run: Run): Promise<void> {
-  const { operation, parts } = run;
-  const state = await parts.ledger.witness(operation.tenant, operation.id);
-  if (state === null || state === 'committed' || state === 'unknown' || state === 'accepted' || state === 'review') return;
-  const current = await parts.ledger.get(operation.tenant, operation.id);
-  if (!current || current.state === 'committed' || (current.state === 'sending' && current.attempt === operation.attempt)) return;
-  await toReview({ ...run, operation: { ...current, effectSeen: true } }, 'CONTRADICTED');
-}
+const lost: Finding = { kind: 'lost' };
 
 function sleep(ms: number): Promise<void> {
   return new Promise((resolve) => setTimeout(resolve, ms));

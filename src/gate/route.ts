@@ -2,28 +2,38 @@
  * Stage 6, route: the single write that commits the effect receipt with the new state, and what everybody will be told from then on.
  * Also the ways to put an operation down without an outcome: for later, or for a person.
  */
-import type { ErrorRule } from '../contract/plan.js';
-import type { ProblemCode } from '../errors.js';
 import { problems } from '../errors.js';
-import type { Json, JsonObject, OperationState } from '../model.js';
+import type { Json } from '../model.js';
 import type { Told } from './answer.js';
+import type { Committed, Ended, Finding, ForReview } from './finding.js';
 import type { SeenEntity, StoredAnswer } from './ports.js';
 import type { Aftermath } from './read-back.js';
 import { effectReceipt } from './receipts.js';
 import { move, type Run } from './run.js';
 
-export interface CommitEvidence {
-  result: Json;
-  verified: boolean;
-  readback?: JsonObject;
-  aftermath?: Aftermath | null;
-  /** A read-back is still owed: keep looking, and tell the caller how it can look itself. */
-  owed?: boolean;
+/** How a run stands after the write: its operation says it. `lost`: another process has taken it over. */
+export type Standing = 'settled' | 'open' | 'lost';
+
+export async function route(run: Run, finding: Finding): Promise<Standing> {
+  const moved = await write(run, finding);
+  if (moved) return finding.kind === 'later' ? 'open' : 'settled';
+  if (finding.kind === 'committed') await testify(run);
+  return 'lost';
+}
+
+async function write(run: Run, finding: Finding): Promise<boolean> {
+  switch (finding.kind) {
+    case 'committed': return settleCommitted(run, finding);
+    case 'ended': return settleEnded(run, finding);
+    case 'review': return toReview(run, finding);
+    case 'later': return putDown(run, finding.dueInMs);
+    case 'lost': return false;
+  }
 }
 
 const firstLookMs = 500;
 
-export async function settleCommitted(run: Run, evidence: CommitEvidence): Promise<boolean> {
+async function settleCommitted(run: Run, evidence: Committed): Promise<boolean> {
   const { operation, tool, parts } = run;
   const states = evidence.aftermath?.states ?? {};
   const told: Told = {
@@ -57,25 +67,13 @@ function seenAfter({ operation, dossier }: Run, aftermath: Aftermath | null | un
   }];
 }
 
-export interface Ending {
-  state: Extract<OperationState, 'rejected' | 'failed' | 'rate_limited'>;
-  outcome: 'rejected' | 'not_committed';
-  code: ProblemCode;
-  detail: string;
-  rule?: ErrorRule | null;
-  retryAfterMs?: number;
-  /** Not one byte of any attempt left. */
-  neverSent?: boolean;
-  readback?: JsonObject;
-}
-
 /** Ended without an effect, which frees the identity: the next equal proposal is a new generation. */
-export async function settleEnded(run: Run, ending: Ending): Promise<boolean> {
+async function settleEnded(run: Run, ending: Ended): Promise<boolean> {
   const { operation, tool, parts } = run;
   const told: Told = {
     result: null, states: {}, legal_actions: [],
     problem: {
-      code: ending.code, detail: ending.rule?.message ?? ending.detail,
+      code: ending.code, detail: ending.rule?.message ?? problems[ending.code].why,
       ...(ending.rule?.code ? { contractCode: ending.rule.code } : {}),
       ...(ending.rule ? { next: ending.rule.next } : {}),
     },
@@ -91,11 +89,9 @@ export async function settleEnded(run: Run, ending: Ending): Promise<boolean> {
   });
 }
 
-export type ReviewReason =
-  | 'MISMATCH' | 'DIVERGENCE' | 'CONTRADICTED' | 'OUTCOME_UNPROVABLE' | 'KEY_WINDOW_PASSED' | 'MISSING_AFTER_COMMIT' | 'DEADLINE_PASSED' | 'RESEND_NEEDS_A_PERSON';
-
 /** Into a person's hands. The guard keys and the sealed request stay: nothing else may touch the entity until it is decided. */
-export async function toReview(run: Run, reason: ReviewReason, seen: { readback?: JsonObject; result?: Json; states?: JsonObject } = {}): Promise<boolean> {
+async function toReview(run: Run, seen: ForReview): Promise<boolean> {
+  const { reason } = seen;
   const { operation, tool, parts } = run;
   const outcome = operation.effectSeen || reason === 'DIVERGENCE' ? 'committed' : 'unknown';
   const receipt = effectReceipt(parts, operation, tool.redact, {
@@ -114,4 +110,14 @@ export async function toReview(run: Run, reason: ReviewReason, seen: { readback?
 /** Put down for recovery on any replica. */
 export async function putDown(run: Run, dueInMs: number): Promise<boolean> {
   return move(run, { from: [run.operation.state], to: run.operation.state, release: true, dueInMs: Math.max(0, Math.round(dueInMs)) });
+}
+
+/** Our lease was lost and our answer says that it happened: evidence that no fencing token can make untrue. */
+async function testify(run: Run): Promise<void> {
+  const { operation, parts } = run;
+  const state = await parts.ledger.witness(operation.tenant, operation.id);
+  if (state === null || state === 'committed' || state === 'unknown' || state === 'accepted' || state === 'review') return;
+  const current = await parts.ledger.get(operation.tenant, operation.id);
+  if (!current || current.state === 'committed' || (current.state === 'sending' && current.attempt === operation.attempt)) return;
+  await toReview({ ...run, operation: { ...current, effectSeen: true } }, { kind: 'review', reason: 'CONTRADICTED' });
 }

@@ -8,7 +8,8 @@
 import type { Operation } from '../gate/ports.js';
 import type { Parts } from '../gate/parts.js';
 import { becomeUnknown, pollAccepted, pursueUnknown, verifyLater } from '../gate/reconcile.js';
-import { putDown } from '../gate/route.js';
+import type { Finding } from '../gate/finding.js';
+import { route } from '../gate/route.js';
 import type { Run } from '../gate/run.js';
 import { guardTopic } from '../gate/turn.js';
 
@@ -67,7 +68,7 @@ export class Sweeper {
     try {
       const run = await openRun(parts, operation);
       if (!run) return void (await giveUp(parts, operation));
-      await resume(run, performance.now() + visitMs);
+      await route(run, await resume(run, performance.now() + visitMs));
       recovered(run.operation.state);
     } finally {
       release();
@@ -96,7 +97,7 @@ async function openRun(parts: Parts, operation: Operation): Promise<Run | null> 
 
 const processLost = 'process_lost';
 
-function resume(run: Run, until: number): Promise<unknown> {
+async function resume(run: Run, until: number): Promise<Finding> {
   const { operation, tool } = run;
   switch (operation.state) {
     case 'sending': {
@@ -106,7 +107,7 @@ function resume(run: Run, until: number): Promise<unknown> {
     case 'unknown': return pursueUnknown(run, until);
     case 'accepted': return pollAccepted(run, until);
     case 'committed': return verifyLater(run, until);
-    default: return putDown(run, noContractMs);
+    default: return { kind: 'later', dueInMs: noContractMs };
   }
 }
 

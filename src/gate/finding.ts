@@ -1,0 +1,42 @@
+/** What reconciliation has come to, and what route writes down: the hand-over between the two stages. */
+import type { ErrorRule } from '../contract/plan.js';
+import type { ProblemCode } from '../errors.js';
+import type { Json, JsonObject, OperationState } from '../model.js';
+import type { Aftermath } from './read-back.js';
+
+export interface Committed {
+  kind: 'committed';
+  result: Json;
+  verified: boolean;
+  readback?: JsonObject;
+  aftermath?: Aftermath | null;
+  /** A read-back is still owed: keep looking, and tell the caller how it can look itself. */
+  owed?: boolean;
+}
+
+/** Ended without an effect. */
+export interface Ended {
+  kind: 'ended';
+  state: Extract<OperationState, 'rejected' | 'failed' | 'rate_limited'>;
+  outcome: 'rejected' | 'not_committed';
+  code: ProblemCode;
+  rule?: ErrorRule | null;
+  retryAfterMs?: number;
+  /** Not one byte of any attempt left. */
+  neverSent?: boolean;
+  readback?: JsonObject;
+}
+
+export type ReviewReason =
+  | 'MISMATCH' | 'DIVERGENCE' | 'CONTRADICTED' | 'OUTCOME_UNPROVABLE' | 'KEY_WINDOW_PASSED' | 'MISSING_AFTER_COMMIT' | 'DEADLINE_PASSED' | 'RESEND_NEEDS_A_PERSON';
+
+/** No machine can settle it. */
+export interface ForReview { kind: 'review'; reason: ReviewReason; readback?: JsonObject; result?: Json; states?: JsonObject }
+
+/** Not known yet: to be looked at again. */
+export interface Later { kind: 'later'; dueInMs: number }
+
+/** Another process has taken it over, and this one has no say any more. */
+export interface Lost { kind: 'lost' }
+
+export type Finding = Committed | Ended | ForReview | Later | Lost;
