@@ -40,6 +40,7 @@ export class References {
 
   /** Holds what is given to a tool against what its schema asks for: names, required ones, types. */
   arguments(site: Site, target: ToolEntry, given: Record<string, CompiledExpression<unknown>>, path: Path): void {
+    if (!target.args) return;
     const schema: JsonObject = target.source.args;
     const properties = isSchemaObject(schema['properties']) ? schema['properties'] : {};
     for (const [name, expression] of Object.entries(given)) {

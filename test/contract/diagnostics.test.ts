@@ -5,6 +5,7 @@
 import { mkdtempSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { compileFolder } from '../../src/contract/compile.js';
 import { diagnosticHelp, formatDiagnostics, type DiagnosticCode } from '../../src/contract/diagnostics.js';
@@ -499,6 +500,32 @@ describe('formatDiagnostics', () => {
     expect(source!.slice(caret!.indexOf('^'))).toMatch(/^ordr\.refundable/);
     expect(printed).toContain(`help: ${diagnosticHelp.CG101}`);
   });
+});
+
+describe('a broken contract', () => {
+  test('is answered with diagnostics and never with a crash, whichever line is lost, doubled, indented or cut', () => {
+    const lines = retailText.split('\n');
+    const damage = [
+      (_: string): string[] => [],
+      (line: string) => [line, line],
+      (line: string) => [`  ${line}`],
+      (line: string) => [line.slice(0, Math.floor(line.length / 2))],
+      (line: string) => [line.replace(/: .*/, ': 7')],
+      (line: string) => [line.replace(/: .*/, ': {}')],
+      (line: string) => [line.replace(/: .*/, ': [null]')],
+    ];
+    fc.assert(
+      fc.property(fc.nat(lines.length - 1), fc.constantFrom(...damage), (at, apply) => {
+        const { dir } = folderWith([...lines.slice(0, at), ...apply(lines[at]!), ...lines.slice(at + 1)].join('\n'));
+        for (const { line, column, message } of diagnosticsOf(dir)) {
+          expect(line).toBeGreaterThan(0);
+          expect(column).toBeGreaterThan(0);
+          expect(message).not.toMatch(/undefined|\[object/);
+        }
+      }),
+      { numRuns: 60 },
+    );
+  }, 30_000);
 });
 
 describe('files', () => {
