@@ -77,7 +77,7 @@ module.exports = {
     {
       name: 'nobody-imports-the-wiring',
       severity: 'error',
-      from: { path: '^src/', pathNot: '^src/(main\\.ts$|cli/)' },
+      from: { path: '^src/', pathNot: '^src/(main\\.ts$|cli/|development/)' },
       to: { path: '^src/(main\\.ts$|cli/)' },
     },
     {

@@ -150,6 +150,7 @@ export interface Transition {
   receipt?: Receipt;
   /** The receipt that the operation should point at as its effect receipt. */
   effectReceipt?: string;
+  /** Moves on what the session had been told of these; what it was never told stays untold. */
   seen?: SeenEntity[];
 }
 

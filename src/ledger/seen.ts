@@ -22,3 +22,17 @@ export function upsertSeen(source: string): string {
   on conflict (tenant, principal, subject, session_id, entity) do update
     set version = excluded.version, state = excluded.state, observed_at = now()`;
 }
+
+/**
+ * After a session's own write: only what it had been told before moves on. A session that never read the entity rests on no version, and
+ * must not come to rest on one by writing.
+ */
+export function updateSeen(source: string): string {
+  return `update session_entities t set version = s.version, state = s.state, observed_at = now()
+  from (
+    select distinct on (a.tenant, a.principal, a.subject, a.session_id, a.entity) a.*
+    from (${source}) a
+    order by a.tenant, a.principal, a.subject, a.session_id, a.entity, a.n desc
+  ) s
+  where t.tenant = s.tenant and t.principal = s.principal and t.subject = s.subject and t.session_id = s.session_id and t.entity = s.entity`;
+}

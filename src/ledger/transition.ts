@@ -9,7 +9,7 @@ import type { Transition } from '../gate/ports.js';
 import type { Statement } from './connection.js';
 import { answerPlace, hex } from './operation-row.js';
 import { receiptRow } from './receipt-row.js';
-import { type SeenRow, seenColumns, seenRow, upsertSeen } from './seen.js';
+import { type SeenRow, seenColumns, seenRow, updateSeen } from './seen.js';
 import type { Sealer } from './seal.js';
 
 const transitionText = `
@@ -56,7 +56,7 @@ receipted as (
   where m.receipt_id is not null
 ),
 told as (
-  ${upsertSeen(`select s.* from json_to_recordset($2::json) as s (${seenColumns}) where s.n in (select d.n from moved d)`)}
+  ${updateSeen(`select s.* from json_to_recordset($2::json) as s (${seenColumns}) where s.n in (select d.n from moved d)`)}
 ),
 refunded as (
   update budgets b set used = greatest(0, b.used - c.n)
