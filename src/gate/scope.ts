@@ -1,5 +1,5 @@
-/** The names that a contract's expressions may use, from what is known of a call. */
-import type { Scope, ToolPlan } from '../contract/plan.js';
+/** The names that a contract's expressions may use, from what is known of a call. `let` values are worked out inside the expressions. */
+import type { Scope } from '../contract/plan.js';
 import type { JsonObject, Principal } from '../model.js';
 import type { Envelope, Observation } from './calls.js';
 
@@ -8,7 +8,6 @@ interface Known {
   envelope: Envelope;
   args: JsonObject;
   bound: JsonObject;
-  tool?: ToolPlan;
   observations?: Observation[];
   upstreamKey?: string;
 }
@@ -25,21 +24,5 @@ export function callScope(known: Known): Scope {
     ...(known.upstreamKey === undefined ? {} : { operation: { id: known.upstreamKey } }),
   };
   for (const { name, value } of known.observations ?? []) scope[name] = value;
-  if (known.tool) addLets(scope, known.tool);
   return scope;
-}
-
-/** Named values are worked out when they are first read, in terms of the ones before them. */
-function addLets(scope: Scope, tool: ToolPlan): void {
-  for (const { name, value } of tool.lets) {
-    Object.defineProperty(scope, name, {
-      enumerable: true,
-      configurable: true,
-      get() {
-        const found = value.evaluate(scope);
-        Object.defineProperty(scope, name, { enumerable: true, value: found });
-        return found;
-      },
-    });
-  }
 }
