@@ -62,16 +62,19 @@ create table calls (
   primary key (tenant, call_key)
 );
 
--- One open effect at a time per guard key, over all replicas.
+-- One open effect at a time per guard key, over all replicas. A free key of an entity keeps its row: `epoch` counts its holders, so that
+-- a claim can be refused whose observations were made before another holder came and went.
 create table guards (
   tenant       text        not null,
   guard_key    text        not null,
-  operation_id text        not null,
-  write_id     uuid        not null,
+  operation_id text,                                  -- the holder; null: free
+  write_id     uuid        not null,                  -- of the claim
+  epoch        bigint      not null default 1,
   claimed_at   timestamptz not null default now(),
   primary key (tenant, guard_key)
-);
-create index guards_operation on guards (tenant, operation_id);
+) with (fillfactor = 80);
+create index guards_holder on guards (tenant, operation_id) where operation_id is not null;
+create index guards_free on guards (claimed_at) where operation_id is null;
 
 -- Append-only. `body` is the canonical text whose SHA-256 is `digest`; a sealer gives sequence and chain link afterwards, in a table of its own.
 create table receipts (

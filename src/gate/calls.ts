@@ -64,6 +64,7 @@ export interface FreshCall extends PermittedCall {
   /** What the call identity stood for before, if anything. */
   previousOperation: string | null;
   seenVersion: Found['seenVersion'];
+  guardEpochs: Found['guardEpochs'];
 }
 
 export interface Observation {

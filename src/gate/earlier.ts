@@ -64,6 +64,7 @@ function nextGeneration(call: PermittedCall, found: Found): FreshCall {
     upstreamKey: keepKey ? current.upstreamKey : operationId(call.identity.operation, generation),
     previousOperation: found.call?.operationId ?? null,
     seenVersion: found.seenVersion,
+    guardEpochs: found.guardEpochs,
   });
 }
 

@@ -79,6 +79,7 @@ function intentOf(parts: Parts, call: AdmittedCall, progress: Progress, request:
     leaseMs: settings.leaseMs,
     reconcileDeadlineMs: settings.reconcileDeadlineMs,
     guardKeys: identity.guardKeys,
+    guardEpochs: call.guardEpochs,
     budget: { scope: `principal:${principal.id}:${new Date().toISOString().slice(0, 10)}`, quota: settings.executionsPerPrincipalPerDay },
     alias: identity.callKey && !envelope.callIdMinted
       ? { tenant: principal.tenant, callKey: identity.callKey, fingerprint: identity.fingerprint, operationId: id, previous: call.previousOperation }

@@ -146,11 +146,12 @@ async function lookUp(parts: Parts, permitted: PermittedCall): Promise<Earlier |
     seen: identity.entity && tool.effect !== 'none'
       ? { principal: principal.id, subject: envelope.subject, sessionId: envelope.sessionId, entity: identity.entity.key }
       : null,
+    guardKeys: identity.guardKeys,
   });
   const earlier = earlierAnswer(permitted, found);
   const before = identity.previousOccurrence;
   if (before === null || isRefusal(earlier) || earlier.kind !== 'fresh') return earlier;
-  const { current } = await parts.ledger.find({ tenant: principal.tenant, callKey: null, identity: before, seen: null });
+  const { current } = await parts.ledger.find({ tenant: principal.tenant, callKey: null, identity: before, seen: null, guardKeys: [] });
   if (current?.state === 'committed') return earlier;
   return refuse('OCCURRENCE_NOT_ALLOWED', `Occurrence ${envelope.occurrence - 1} of this call has not committed.`);
 }

@@ -110,6 +110,8 @@ export interface Intent {
   leaseMs: number;
   reconcileDeadlineMs: number;
   guardKeys: readonly string[];
+  /** As they were looked up before anything was observed: a key that was held since then is not ours to claim. */
+  guardEpochs: readonly number[];
   budget: { scope: string; quota: number } | null;
   alias: CallAlias | null;
   receipt: Receipt;
@@ -168,6 +170,8 @@ export interface Found {
   current: Operation | null;
   /** What this session was last told of the entity. */
   seenVersion: string | null;
+  /** Of each guard key asked about, how often it has been held. */
+  guardEpochs: number[];
 }
 
 /** All methods reject with LedgerUnavailable when nothing could be made durable. */
@@ -175,6 +179,7 @@ export interface Ledger {
   find(query: {
     tenant: string; callKey: Buffer | null; identity: Buffer;
     seen: { principal: string; subject: string; sessionId: string; entity: string } | null;
+    guardKeys: readonly string[];
   }): Promise<Found>;
   get(tenant: string, operationId: string): Promise<Operation | null>;
   reserve(intent: Intent): Promise<Reservation>;

@@ -43,11 +43,15 @@ export function handOverStatement(owner: string): Statement {
   return { name: 'hand_over', text: handOverText, values: [owner] };
 }
 
-/** Guards that a crash left between a vain claim and its return. */
+/**
+ * Guards that a crash left between a vain claim and its return, and keys that nobody has asked for in a long while: a call that looked
+ * one of those up before it went away only begins its count anew.
+ */
 const orphanText = `
 delete from guards g
-where g.claimed_at < now() - $1::float8 * interval '1 ms'
-  and not exists (select 1 from operations o where o.tenant = g.tenant and o.operation_id = g.operation_id)`;
+where g.operation_id is not null and g.claimed_at < now() - $1::float8 * interval '1 ms'
+    and not exists (select 1 from operations o where o.tenant = g.tenant and o.operation_id = g.operation_id)
+  or g.operation_id is null and g.claimed_at < now() - interval '1 hour'`;
 
 export function orphanGuardsStatement(olderThanMs: number): Statement {
   return { name: 'orphan_guards', text: orphanText, values: [olderThanMs] };

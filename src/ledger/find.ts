@@ -9,6 +9,7 @@ export interface FindQuery {
   callKey: Buffer | null;
   identity: Buffer;
   seen: { principal: string; subject: string; sessionId: string; entity: string } | null;
+  guardKeys: readonly string[];
 }
 
 export interface FoundRow {
@@ -16,12 +17,17 @@ export interface FoundRow {
   callOperation: string | null;
   current: Operation | null;
   seenVersion: string | null;
+  guardEpochs: number[];
 }
 
 const findText = `
-select q.n, a.fingerprint as call_fingerprint, a.operation_id as call_operation, s.version as seen_version, ${operationColumns}
+select q.n, a.fingerprint as call_fingerprint, a.operation_id as call_operation, s.version as seen_version,
+  (select json_agg(coalesce(g.epoch, 0) order by k.place)
+   from unnest(q.guard_keys) with ordinality as k (guard_key, place)
+   left join guards g on g.tenant = q.tenant and g.guard_key = k.guard_key) as guard_epochs,
+  ${operationColumns}
 from json_to_recordset($1::json) as q (
-  n integer, tenant text, call_key bytea, identity bytea, principal text, subject text, session_id text, entity text)
+  n integer, tenant text, call_key bytea, identity bytea, principal text, subject text, session_id text, entity text, guard_keys text[])
 left join calls a on a.tenant = q.tenant and a.call_key = q.call_key
 left join session_entities s on s.tenant = q.tenant and s.principal = q.principal and s.subject = q.subject
   and s.session_id = q.session_id and s.entity = q.entity
@@ -32,19 +38,20 @@ export function findStatement(queries: FindQuery[]): Statement {
   const rows = queries.map((query, n) => ({
     n, tenant: query.tenant, call_key: query.callKey ? hex(query.callKey) : null, identity: hex(query.identity),
     principal: query.seen?.principal ?? null, subject: query.seen?.subject ?? null, session_id: query.seen?.sessionId ?? null,
-    entity: query.seen?.entity ?? null,
+    entity: query.seen?.entity ?? null, guard_keys: query.guardKeys,
   }));
   return { name: 'find', text: findText, values: [JSON.stringify(rows)] };
 }
 
 export function toFoundRows(count: number, rows: OperationRow[], sealer: Sealer): FoundRow[] {
-  const found: FoundRow[] = Array.from({ length: count }, () => ({ callFingerprint: null, callOperation: null, current: null, seenVersion: null }));
+  const found: FoundRow[] = Array.from({ length: count }, () => ({ callFingerprint: null, callOperation: null, current: null, seenVersion: null, guardEpochs: [] }));
   for (const row of rows) {
     found[row['n'] as number] = {
       callFingerprint: row['call_fingerprint'] as Buffer | null,
       callOperation: row['call_operation'] as string | null,
       current: row['operation_id'] === null ? null : toOperation(row, sealer),
       seenVersion: row['seen_version'] as string | null,
+      guardEpochs: (row['guard_epochs'] as number[] | null) ?? [],
     };
   }
   return found;

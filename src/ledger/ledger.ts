@@ -82,10 +82,10 @@ export function openLedger(options: LedgerOptions, sealer: Sealer): LedgerStore 
     pool,
     get,
     async find(query): Promise<Found> {
-      const { callFingerprint, callOperation, current, seenVersion } = await finds.add(query);
-      if (callOperation === null || callFingerprint === null) return { call: null, current, seenVersion };
+      const { callFingerprint, callOperation, current, seenVersion, guardEpochs } = await finds.add(query);
+      if (callOperation === null || callFingerprint === null) return { call: null, current, seenVersion, guardEpochs };
       const operation = callOperation === current?.id ? current : await get(query.tenant, callOperation);
-      return { call: { fingerprint: callFingerprint, operationId: callOperation, operation }, current, seenVersion };
+      return { call: { fingerprint: callFingerprint, operationId: callOperation, operation }, current, seenVersion, guardEpochs };
     },
     reserve: (intent) => commits.add({ intent }) as Promise<Reservation>,
     transition: (transition) => commits.add({ transition }, true) as Promise<boolean>,
@@ -118,7 +118,7 @@ export function openLedger(options: LedgerOptions, sealer: Sealer): LedgerStore 
       const rows = await plain<{ state: string; n: number }>({
         name: 'count_open', values: [],
         text: `select o.state, count(*)::integer as n
-          from (select distinct tenant, operation_id from guards) g join operations o on o.tenant = g.tenant and o.operation_id = g.operation_id
+          from (select distinct tenant, operation_id from guards where operation_id is not null) g join operations o on o.tenant = g.tenant and o.operation_id = g.operation_id
           group by o.state`,
       });
       return Object.fromEntries(rows.map(({ state, n }) => [state, n]));

@@ -6,6 +6,9 @@
  * call identities, operations; each sorted by key. A budget grants ranks only from rows that it has locked, and is charged
  * only for rows that were really inserted.
  *
+ * A guard key is claimed only if it is free and nobody has held it since the call looked it up, before it observed anything: so no
+ * precondition is decided on what another replica has changed in the meantime.
+ *
  * A guard key can be claimed in vain: by an operation with several keys of which one was taken, or by one that settled between
  * our snapshot and our insert. Those are given back at once by `unclaimVain`; a crash in between leaves a guard without an
  * operation, which recovery removes. A call identity claimed in vain names an operation that is not there, and is read as absent.
@@ -22,7 +25,7 @@ with candidate as materialized (
     n integer, tenant text, operation_id text, identity bytea, generation integer, upstream_key text, effect text, write_id uuid, owner text,
     attempt_id uuid, send_window_ms float8, lease_ms float8, reconcile_ms float8, tool text, contract_version text, contract_digest text,
     catalogue_digest text, principal text, subject text, purpose text, session_id text, turn_id text, intent_id text, call_id text,
-    fingerprint bytea, sealed_request bytea, guard_keys text[], budget_scope text, budget_quota integer, call_key bytea, previous_operation text,
+    fingerprint bytea, sealed_request bytea, guard_keys text[], guard_epochs bigint[], budget_scope text, budget_quota integer, call_key bytea, previous_operation text,
     receipt_id text, receipt_kind text, receipt_disposition text, receipt_outcome text, receipt_at timestamptz, receipt_digest bytea, receipt_body text)
 ),
 purse as materialized (
@@ -44,12 +47,16 @@ fresh as materialized (
         and p.state in ('rejected', 'failed', 'rate_limited', 'cancelled', 'abandoned')))
 ),
 claimed as (
-  insert into guards (tenant, guard_key, operation_id, write_id)
+  insert into guards as g (tenant, guard_key, operation_id, write_id)
   select f.tenant, k.guard_key, f.operation_id, f.write_id
   from fresh f cross join lateral unnest(f.guard_keys) as k (guard_key)
   order by f.tenant, k.guard_key
-  on conflict do nothing
-  returning write_id
+  on conflict (tenant, guard_key) do update
+    set operation_id = excluded.operation_id, write_id = excluded.write_id, epoch = g.epoch + 1, claimed_at = now()
+    where g.operation_id is null and exists (
+      select 1 from candidate c cross join lateral unnest(c.guard_keys, c.guard_epochs) as k (guard_key, epoch)
+      where c.write_id = excluded.write_id and k.guard_key = g.guard_key and k.epoch = g.epoch)
+  returning g.write_id
 ),
 called as (
   insert into calls as a (tenant, call_key, fingerprint, operation_id)
@@ -136,7 +143,7 @@ export function reserveStatement(intents: Intent[], sealer: Sealer): Statement {
       session_id: operation.sessionId, turn_id: operation.turnId, intent_id: operation.intentId, call_id: operation.callId,
       fingerprint: hex(operation.fingerprint),
       sealed_request: hex(sealer.seal(JSON.stringify(operation.dossier), requestPlace(operation.tenant, operation.id))),
-      guard_keys: intent.guardKeys, budget_scope: intent.budget?.scope ?? null, budget_quota: intent.budget?.quota ?? null,
+      guard_keys: intent.guardKeys, guard_epochs: intent.guardEpochs, budget_scope: intent.budget?.scope ?? null, budget_quota: intent.budget?.quota ?? null,
       call_key: intent.alias ? hex(intent.alias.callKey) : null, previous_operation: intent.alias?.previous ?? null,
       receipt_id: receipt.id, receipt_kind: receipt.kind, receipt_disposition: receipt.disposition, receipt_outcome: receipt.outcome,
       receipt_at: receipt.recorded_at, receipt_digest: receipt.digest, receipt_body: receipt.body,
@@ -156,7 +163,7 @@ export function toReservation(row: ReserveRow): Reservation {
 }
 
 const unclaimText = `
-delete from guards g
+update guards g set operation_id = null
 where (g.tenant, g.operation_id) in (select c.tenant, c.operation_id from json_to_recordset($1::json) as c (tenant text, operation_id text))
   and g.write_id = any ($2::uuid[])
   and not exists (select 1 from operations o where o.tenant = g.tenant and o.operation_id = g.operation_id and o.write_id = g.write_id)`;

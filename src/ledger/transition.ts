@@ -69,9 +69,9 @@ refunded as (
   where b.tenant = c.tenant and b.scope = c.budget_scope and b.kind = 'executions'
 ),
 released as (
-  delete from guards g
-  using moved d, move m
-  where m.n = d.n and m.settle and g.tenant = d.tenant and g.operation_id = d.operation_id
+  update guards g set operation_id = null
+  from moved d join move m on m.n = d.n
+  where m.settle and g.tenant = d.tenant and g.operation_id = d.operation_id
 )
 select
   m.n,
