@@ -11,6 +11,9 @@ import type { PolicyDecision, PolicyEngine } from '../policy/decision.js';
 import { type AuthorizedCall, type ObservedCall, passed, type PermittedCall, type ShapedCall } from './calls.js';
 import { type Resource, resourceOf } from './resource.js';
 
+/** A refusal by policy, with what decided it, for the decision receipt alone. */
+export type Denial = Refusal & { denied: PolicyDecision };
+
 type Asking = Pick<ShapedCall, 'principal' | 'envelope'>;
 
 export function decideTool(policy: PolicyEngine, call: Asking, tool: ToolPlan): PolicyDecision {
@@ -21,9 +24,9 @@ export function decideTool(policy: PolicyEngine, call: Asking, tool: ToolPlan): 
   });
 }
 
-export function authorizeTool(policy: PolicyEngine, call: ShapedCall): PermittedCall | Refusal {
+export function authorizeTool(policy: PolicyEngine, call: ShapedCall): PermittedCall | Denial {
   const decision = decideTool(policy, call, call.tool);
-  if (!decision.allowed) return refuse('FORBIDDEN', `Policy does not allow \`${call.tool.name}\` for this purpose.`);
+  if (!decision.allowed) return { ...refuse('FORBIDDEN', `Policy does not allow \`${call.tool.name}\` for this purpose.`), denied: decision };
   return passed<ShapedCall, PermittedCall>(call, { toolPolicies: decision.determining });
 }
 
@@ -32,7 +35,7 @@ export function decideResource(policy: PolicyEngine, call: Asking & { args: Json
   return policy.decide({ principal, subject: envelope.subject || null, purpose: envelope.purpose || null, action, resource, args });
 }
 
-export function authorizeResource(policy: PolicyEngine, call: ObservedCall): AuthorizedCall | Refusal {
+export function authorizeResource(policy: PolicyEngine, call: ObservedCall): AuthorizedCall | Refusal | Denial {
   const { tool } = call;
   const resource = resourceOf(call);
   if (!resource || !tool.entity) {
@@ -42,8 +45,10 @@ export function authorizeResource(policy: PolicyEngine, call: ObservedCall): Aut
   if (decision.allowed && !call.absent) return passed<ObservedCall, AuthorizedCall>(call, { resourcePolicies: decision.determining });
   const reader = tool.entity.observation.tool.name;
   const mayRead = reader !== tool.name && decideResource(policy, { ...call, args: {} }, reader, resource).allowed;
-  if (mayRead && !call.absent) return refuse('FORBIDDEN', `Policy does not allow \`${tool.name}\` on this ${resource.type} with these arguments.`);
-  return hidden(call);
+  const refusal = mayRead && !call.absent
+    ? refuse('FORBIDDEN', `Policy does not allow \`${tool.name}\` on this ${resource.type} with these arguments.`)
+    : hidden(call);
+  return { ...refusal, denied: decision };
 }
 
 /** The one answer for what does not exist and for what this caller may not see. */

@@ -15,8 +15,10 @@ import { decodeUtf8, findUnstorable, parseStrict } from '../strict-json.js';
 import type { Envelope, ParsedCall } from './calls.js';
 import type { Parts } from './parts.js';
 import type { Progress } from './progress.js';
+import { unstorableText } from './unstorable.js';
 
-const Id = Type.String({ minLength: 1, maxLength: 512 });
+const maxIdBytes = 512;
+const Id = Type.String({ minLength: 1, maxLength: maxIdBytes });
 
 /** The members of `POST /v1/calls`; closed, so that a misspelt member is told instead of dropped. */
 export const CallBody = Type.Object(
@@ -24,12 +26,12 @@ export const CallBody = Type.Object(
     session_id: Id,
     turn_id: Type.Optional(Id),
     intent_id: Type.Optional(Id),
-    call_id: Type.Optional(Type.String({ maxLength: 512 })),
+    call_id: Type.Optional(Type.String({ maxLength: maxIdBytes })),
     tool: Type.String({ minLength: 1, maxLength: 256 }),
     contract: Type.Optional(Type.String({ minLength: 1, maxLength: 128 })),
-    arguments: Type.Union([Type.Record(Type.String(), Type.Unknown()), Type.String()]),
+    arguments: Type.Union([Type.Object({}), Type.String()]),
     occurrence: Type.Optional(Type.Integer({ minimum: 1, maximum: 1_000_000 })),
-    expected_version: Type.Optional(Type.String({ minLength: 1, maxLength: 512 })),
+    expected_version: Type.Optional(Id),
     purpose: Type.Optional(Type.String({ minLength: 1, maxLength: 128 })),
     subject: Type.Optional(Id),
     idempotency_key: Type.Optional(Id),
@@ -73,15 +75,24 @@ function parseBody(parts: Parts, bytes: Buffer): CallBody | Refusal {
   const parsed = parseStrict(text, { maxDepth: depth });
   if (!parsed.ok) return strictRefusal(parsed);
   const value: unknown = parsed.value;
-  if (!checkBody.Check(value)) return envelopeRefusal([...checkBody.Errors(value)]);
+  if (!checkBody.Check(value)) return envelopeRefusal(checkBody.Errors(value));
   const { arguments: given, ...envelope } = value;
+  return unfitText(envelope) ?? { ...envelope, arguments: given as Record<string, unknown> | string };
+}
+
+/** What a schema cannot say of the members' texts: that they can be stored, and that the limit of ids is in bytes. */
+function unfitText(envelope: Omit<CallBody, 'arguments'>): Refusal | undefined {
   const unstorable = findUnstorable(envelope as Json);
   if (unstorable !== null) {
     return refuse('INVALID_ENVELOPE', `\`${unstorable}\` has NUL or a lone surrogate, which cannot be stored.`, {
       errors: [{ pointer: unstorable, code: 'unstorable_text', message: 'Remove the character.' }],
     });
   }
-  return { ...envelope, arguments: given };
+  const long = Object.entries(envelope).find(([, text]) => typeof text === 'string' && Buffer.byteLength(text) > maxIdBytes);
+  if (!long) return undefined;
+  return refuse('INVALID_ENVELOPE', `\`/${long[0]}\` has more than ${maxIdBytes} bytes.`, {
+    errors: [{ pointer: `/${long[0]}`, code: 'too_long', message: 'Send a shorter text.', expected: maxIdBytes }],
+  });
 }
 
 function strictRefusal(failure: Extract<ReturnType<typeof parseStrict>, { ok: false }>, prefix = ''): Refusal {
@@ -91,10 +102,14 @@ function strictRefusal(failure: Extract<ReturnType<typeof parseStrict>, { ok: fa
   });
 }
 
-function envelopeRefusal(found: ValueError[]): Refusal {
+const maxErrors = 20;
+
+/** @param found made one by one, and no more of them than are told. */
+function envelopeRefusal(found: Iterable<ValueError>): Refusal {
   const names = Object.keys(CallBody.properties);
   const byPath = new Map<string, FieldError>();
-  for (const { path, message, value } of found.slice(0, 20)) {
+  for (const { path, message, value } of found) {
+    if (byPath.size === maxErrors) break;
     if (byPath.has(path)) continue;
     const name = path.slice(1);
     const unknown = /^\/[^/]+$/.test(path) && !names.includes(name);
@@ -169,13 +184,7 @@ function readArguments(parts: Parts, value: Record<string, unknown> | string): J
       errors: [{ pointer: '', code: 'type', message: 'Send one JSON object.', expected: 'object' }],
     });
   }
-  const unstorable = findUnstorable(given);
-  if (unstorable !== null) {
-    return refuse('UNSTORABLE_TEXT', `The text at \`${unstorable}\` has NUL or a lone surrogate.`, {
-      errors: [{ pointer: unstorable, code: 'unstorable_text', message: 'Remove the character.' }],
-    });
-  }
-  return given;
+  return unstorableText(given) ?? given;
 }
 
 function mintCallId(): string {

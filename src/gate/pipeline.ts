@@ -29,6 +29,9 @@ import { route } from './route.js';
 import { Turn } from './turn.js';
 import { validateShape, validateWorld } from './validate.js';
 
+/** For an answer that is just being written down when the patience ends. */
+const graceMs = 50;
+
 export interface CallOptions {
   /** How long the caller waits, in milliseconds. */
   patienceMs: number;
@@ -112,9 +115,24 @@ async function proposal(parts: Parts, fresh: FreshCall, turn: Turn, options: Cal
   if (isRefusal(reserved)) return refused(parts, progress, received, admitted, reserved);
 
   const finished = finish(parts, reserved, turn.until, progress);
-  if (!options.respondAsync) return finished;
+  const answer = options.respondAsync ? undefined : await within(finished, turn.until);
+  if (answer) return answer;
   turn.handOver(finished);
-  return { ...operationAnswer(reserved.run.operation, { progress, as: 'proposer' }), disposition: 'pending', outcome: null };
+  const standing = operationAnswer({ ...reserved.run.operation }, { progress, as: 'proposer' });
+  return options.respondAsync ? { ...standing, disposition: 'pending', outcome: null } : standing;
+}
+
+/** A caller's patience ends its wait, never the work. */
+async function within<T>(work: Promise<T>, until: number): Promise<T | undefined> {
+  let timer: NodeJS.Timeout | undefined;
+  const late = new Promise<undefined>((resolve) => {
+    timer = setTimeout(resolve, Math.max(0, until - performance.now()) + graceMs);
+  });
+  try {
+    return await Promise.race([work, late]);
+  } finally {
+    clearTimeout(timer);
+  }
 }
 
 /** From the durable intent to the answer. Nothing in here may become an error of the caller's. */

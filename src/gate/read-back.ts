@@ -4,6 +4,7 @@ import { EvaluationError } from '../contract/plan.js';
 import type { Json, JsonObject } from '../model.js';
 import { asObject, readUpstream } from './read.js';
 import { type Run, runScope } from './run.js';
+import { evaluateAll } from './scope.js';
 
 export type ReadBack =
   | { found: 'committed'; result: Json | null; evidence: JsonObject }
@@ -18,7 +19,7 @@ export async function readBack(run: Run, until: number): Promise<ReadBack> {
   if (!plan) return { found: 'nothing' };
   const scope = runScope(run);
   try {
-    const args = Object.fromEntries(Object.entries(plan.args).map(([name, expression]) => [name, expression.evaluate(scope)]));
+    const args = evaluateAll(plan.args, scope);
     const { outcome, startedAt } = await readUpstream(run.parts, plan.tool, { ...scope, args }, until);
     if (outcome.kind !== 'read') return { found: 'nothing' };
     const seen = { ...scope, result: outcome.result, status: outcome.status, headers: outcome.headers };
@@ -48,7 +49,7 @@ export async function observeAftermath(run: Run, until: number): Promise<Afterma
   if (!entity || !dossier.baseline.entity) return null;
   const scope = runScope(run);
   try {
-    const args = Object.fromEntries(Object.entries(entity.observation.args).map(([name, expression]) => [name, expression.evaluate(scope)]));
+    const args = evaluateAll(entity.observation.args, scope);
     const { outcome } = await readUpstream(run.parts, entity.observation.tool, { ...scope, args }, until);
     if (outcome.kind !== 'read') return null;
     const version = entity.observation.version?.evaluate({ ...scope, args, status: outcome.status, headers: outcome.headers, result: outcome.result }) ?? null;

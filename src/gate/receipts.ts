@@ -3,6 +3,7 @@ import type { Refusal } from '../errors.js';
 import type { Disposition, Json, JsonObject, Outcome } from '../model.js';
 import { newReceiptId } from '../receipt-id.js';
 import type { AdmittedCall, AuthorizedCall, ObservedCall, ParsedCall, PermittedCall, ShapedCall } from './calls.js';
+import type { Denial } from './authorize.js';
 import type { Parts } from './parts.js';
 import type { AttemptRecord, Operation, Receipt } from './ports.js';
 import type { Progress } from './progress.js';
@@ -12,9 +13,10 @@ export type CallSoFar = ParsedCall & Partial<Omit<ShapedCall & PermittedCall & O
 
 /** Why a command was admitted or refused. */
 export function decisionReceipt(
-  parts: Parts, progress: Progress, tenant: string, call: CallSoFar | null, decided: { disposition: Disposition; operationId: string | null; refusal?: Refusal },
+  parts: Parts, progress: Progress, tenant: string, call: CallSoFar | null, decided: { disposition: Disposition; operationId: string | null; refusal?: Refusal | Denial },
 ): Receipt {
   const { refusal } = decided;
+  const denied = refusal && 'denied' in refusal ? refusal.denied : null;
   const body: JsonObject = {
     call_id: progress.callId,
     contract: progress.tool ? { version: progress.tool.version, digest: progress.tool.digest } : null,
@@ -23,12 +25,18 @@ export function decisionReceipt(
     proposal_digest: call?.identity ? `sha256:${call.identity.fingerprint.toString('hex')}` : null,
     arguments: call ? (call.args ?? call.given) : null,
     repaired: progress.repaired,
-    policy: { version: parts.served().policy.version, determining: [...(call?.toolPolicies ?? []), ...(call?.resourcePolicies ?? [])] },
+    policy: {
+      version: parts.served().policy.version,
+      determining: [...new Set([...(call?.toolPolicies ?? []), ...(call?.resourcePolicies ?? []), ...(denied?.determining ?? [])])],
+      errors: denied?.errors ?? [],
+    },
     observations: (call?.observations ?? []).map(({ name, tool, version, at, ms }) => ({
       name, source: tool, version, age_ms: Math.round(performance.now() - at), ms,
     })),
     transition: call?.identity?.entity ? { entity: call.identity.entity.key, state: call.entityState ?? null, action: call.tool.name, next: call.nextState ?? null } : null,
     generation: call?.generation ?? null,
+    approval: null, // none was given: a call that needs one is refused
+    budget: call && call.tool.effect !== 'none' ? { kind: 'executions', of: 'principal', per: 'day', limit: parts.settings.executionsPerPrincipalPerDay } : null,
     refusal: refusal ? { code: refusal.code ?? refusal.refused, problem: refusal.refused, detail: refusal.detail, errors: (refusal.errors ?? []) as unknown as Json } : null,
   };
   return {

@@ -2,6 +2,7 @@
  * Stage 6, route: the single write that commits the effect receipt with the new state, and what everybody will be told from then on.
  * Also the ways to put an operation down without an outcome: for later, or for a person.
  */
+import { EvaluationError } from '../contract/plan.js';
 import { problems } from '../errors.js';
 import type { Json } from '../model.js';
 import type { Told } from './answer.js';
@@ -9,7 +10,8 @@ import type { Committed, Ended, Finding, ForReview } from './finding.js';
 import type { SeenEntity, StoredAnswer } from './ports.js';
 import type { Aftermath } from './read-back.js';
 import { effectReceipt } from './receipts.js';
-import { move, type Run } from './run.js';
+import { evaluateAll } from './scope.js';
+import { move, type Run, runScope } from './run.js';
 
 /** How a run stands after the write: its operation says it. `lost`: another process has taken it over. */
 export type Standing = 'settled' | 'open' | 'lost';
@@ -52,9 +54,17 @@ async function settleCommitted(run: Run, evidence: Committed): Promise<boolean> 
   });
 }
 
+/** The read that shows the effect, with its arguments, for a caller that wants to look itself. */
 function verifyWith(run: Run): Pick<Told, 'verifyWith'> {
   const { readback } = run.tool;
-  return readback ? { verifyWith: { tool: readback.tool.name, arguments: {} } } : {};
+  if (!readback) return {};
+  try {
+    const scope = runScope(run);
+    return { verifyWith: { tool: readback.tool.name, arguments: evaluateAll(readback.args, scope) } };
+  } catch (error) {
+    if (error instanceof EvaluationError) return {};
+    throw error;
+  }
 }
 
 /** Its own write moved the version, and the answer reports the state: the session's next proposal rests on that. */

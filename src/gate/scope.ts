@@ -1,6 +1,6 @@
 /** The names that a contract's expressions may use, from what is known of a call. `let` values are worked out inside the expressions. */
-import type { Scope } from '../contract/plan.js';
-import type { JsonObject, Principal } from '../model.js';
+import type { Expression, Scope } from '../contract/plan.js';
+import type { Json, JsonObject, Principal } from '../model.js';
 import type { Envelope, Observation } from './calls.js';
 
 interface Known {
@@ -25,4 +25,9 @@ export function callScope(known: Known): Scope {
   };
   for (const { name, value } of known.observations ?? []) scope[name] = value;
   return scope;
+}
+
+/** @throws EvaluationError */
+export function evaluateAll(expressions: Readonly<Record<string, Expression<Json>>>, scope: Scope): JsonObject {
+  return Object.fromEntries(Object.entries(expressions).map(([name, expression]) => [name, expression.evaluate(scope)]));
 }

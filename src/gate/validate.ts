@@ -7,8 +7,10 @@ import { refuse, type Refusal } from '../errors.js';
 import type { FieldError, Json, JsonObject } from '../model.js';
 import { type AdmittedCall, type AuthorizedCall, type ParsedCall, passed, type ShapedCall } from './calls.js';
 import { identify } from './identity.js';
+import type { SurveyedCall } from './observe.js';
 import type { Progress } from './progress.js';
-import { callScope } from './scope.js';
+import { callScope, evaluateAll } from './scope.js';
+import { unstorableText } from './unstorable.js';
 
 export function validateShape(call: ParsedCall, progress: Progress): ShapedCall | Refusal {
   const { tool, envelope, principal } = call;
@@ -16,6 +18,8 @@ export function validateShape(call: ParsedCall, progress: Progress): ShapedCall 
   if (!verdict.ok) return argumentsRefusal(verdict.errors);
   const { args, repaired } = verdict;
   progress.repaired = repaired;
+  const unstorable = repaired.length > 0 ? unstorableText(args) : undefined; // unwrapping turns an escape into the character
+  if (unstorable) return unstorable;
   const scope = callScope({ principal, envelope, args, bound: {} });
   for (const relation of tool.relations) {
     const refusal = judge(relation, scope, (error) =>
@@ -36,10 +40,6 @@ export function validateShape(call: ParsedCall, progress: Progress): ShapedCall 
   }
 }
 
-function evaluateAll(expressions: ToolPlan['bind'], scope: Scope): JsonObject {
-  return Object.fromEntries(Object.entries(expressions).map(([name, expression]) => [name, expression.evaluate(scope)]));
-}
-
 function argumentsRefusal(errors: FieldError[]): Refusal {
   const [first] = errors;
   const where = first ? `, the first at \`${first.pointer || '/'}\`: ${first.message}` : '';
@@ -47,7 +47,7 @@ function argumentsRefusal(errors: FieldError[]): Refusal {
 }
 
 /** The table first, then the version, then the preconditions in their order; the first that fails is the answer. */
-export function validateWorld(call: AuthorizedCall, legalActions: (state: string) => string[]): AdmittedCall | Refusal {
+export function validateWorld(call: SurveyedCall, legalActions: (state: string) => string[]): AdmittedCall | Refusal {
   const { tool } = call;
   let nextState: string | null = null;
   if (tool.entity?.state && tool.effect !== 'none') {
@@ -110,7 +110,7 @@ function judge(predicate: Predicate, scope: Scope, otherwise: (error: FieldError
   return otherwise({ pointer: '', code: predicate.otherwise.code, message: `The rule \`${predicate.id}\` is false.`, expected: predicate.check.source });
 }
 
-function predicateError(id: string, error: EvaluationError): Refusal {
+export function predicateError(id: string, error: EvaluationError): Refusal {
   return refuse('PREDICATE_ERROR', `The rule \`${id}\` could not be evaluated.`, {
     errors: [{ pointer: '', code: 'predicate_error', message: `The rule \`${id}\` could not be evaluated.`, expected: error.source }],
   });
