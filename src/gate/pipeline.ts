@@ -126,7 +126,7 @@ async function proposal(parts: Parts, fresh: FreshCall, turn: Turn, options: Cal
 async function within<T>(work: Promise<T>, until: number): Promise<T | undefined> {
   let timer: NodeJS.Timeout | undefined;
   const late = new Promise<undefined>((resolve) => {
-    timer = setTimeout(resolve, Math.max(0, until - performance.now()) + graceMs);
+    timer = setTimeout(() => resolve(undefined), Math.max(0, until - performance.now()) + graceMs);
   });
   try {
     return await Promise.race([work, late]);
