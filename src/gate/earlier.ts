@@ -11,39 +11,44 @@ import type { Found, Operation } from './ports.js';
 /** Ended without an effect: the identity is free for the next generation. */
 const freed: ReadonlySet<OperationState> = new Set(['rejected', 'failed', 'rate_limited', 'cancelled', 'abandoned']);
 
-export type Earlier =
-  | { kind: 'fresh'; call: FreshCall }
-  /** Its answer is stored, or a person has it: told at once. */
-  | { kind: 'answered'; operation: Operation; as: 'again' | 'duplicate' }
-  /** It is running, or its outcome is open: worth waiting for. */
-  | { kind: 'open'; operation: Operation; as: 'again' | 'duplicate' };
+export type Earlier = { kind: 'fresh'; call: FreshCall } | Standing;
 
-export function earlierAnswer(call: PermittedCall, found: Found): Earlier | Refusal {
+/** `answered`: its answer is stored, or a person has it: told at once. `open`: running, or its outcome is open: worth waiting for. */
+export interface Standing {
+  kind: 'answered' | 'open';
+  operation: Operation;
+  as: 'again' | 'duplicate';
+  /** The call identity does not stand for this operation yet, but for `previous`; null where it does, or where there is none to bind. */
+  unbound: { callKey: Buffer; previous: string | null } | null;
+}
+
+/** What the ledger found, and for a write the read that was answered under the same call identity: reads keep theirs apart. */
+export type FoundEarlier = Found & { readBefore: Operation | null };
+
+export function earlierAnswer(call: PermittedCall, found: FoundEarlier): Earlier | Refusal {
   const { identity, envelope, tool } = call;
   const known = found.call;
+  const callConflict = (): Refusal => refuse('ID_CONFLICT', `The call id \`${envelope.callId}\` stands for another call.`);
+  if (found.readBefore && !freed.has(found.readBefore.state)) return callConflict();
   if (known?.operation && !freed.has(known.operation.state)) {
-    if (!known.fingerprint.equals(identity.fingerprint)) return conflict(`The call id \`${envelope.callId}\` stands for another call.`);
-    return standing(known.operation, 'again');
+    return known.fingerprint.equals(identity.fingerprint) ? standing(call, known.operation, null) : callConflict();
   }
   const { current } = found;
-  if (current && (identity.ownKey || tool.effect === 'none') && !current.fingerprint.equals(identity.fingerprint)) {
-    if (identity.ownKey) return conflict('The idempotency key stands for another call.');
-    if (!freed.has(current.state)) return conflict(`The call id \`${envelope.callId}\` stands for another call.`);
+  if (current && !current.fingerprint.equals(identity.fingerprint)) {
+    // A key is the application's word for one call, whatever became of it; an answered call id is taken, one whose call ended without effect is free.
+    if (identity.ownKey) return refuse('ID_CONFLICT', 'The idempotency key stands for another call.');
+    if (tool.effect === 'none' && !freed.has(current.state)) return callConflict();
   }
-  if (current && !freed.has(current.state)) {
-    const last = windowPassed(current, tool.identity.windowMs);
-    if (!last) return standing(current, tool.effect === 'none' || current.callId === envelope.callId ? 'again' : 'duplicate');
+  if (current && !freed.has(current.state) && !windowPassed(current, tool.identity.windowMs)) {
+    const { callKey } = identity;
+    return standing(call, current, callKey && !envelope.callIdMinted ? { callKey, previous: known?.operationId ?? null } : null);
   }
   return { kind: 'fresh', call: nextGeneration(call, found) };
 }
 
-function conflict(detail: string): Refusal {
-  return refuse('ID_CONFLICT', detail);
-}
-
-function standing(operation: Operation, as: 'again' | 'duplicate'): Earlier {
+function standing({ envelope }: PermittedCall, operation: Operation, unbound: Standing['unbound']): Standing {
   const kind = operation.state === 'committed' || operation.state === 'review' ? 'answered' : 'open';
-  return { kind, operation, as };
+  return { kind, operation, as: operation.callId === envelope.callId ? 'again' : 'duplicate', unbound };
 }
 
 /** A contract's dedupe window, for callers that cannot name an intent: only what is terminal and older gives way. */
@@ -55,7 +60,7 @@ function windowPassed(operation: Operation, windowMs: number | null): boolean {
  * The upstream key stays over generations that had no effect, so that an honouring upstream can still recognise a lost attempt; after
  * a refusal it changes, or the upstream would replay its refusal; after a committed one it changes, or it would replay the effect.
  */
-function nextGeneration(call: PermittedCall, found: Found): FreshCall {
+function nextGeneration(call: PermittedCall, found: FoundEarlier): FreshCall {
   const { current } = found;
   const generation = (current?.generation ?? 0) + 1;
   const keepKey = current !== null && current.outcome === 'not_committed';

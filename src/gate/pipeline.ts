@@ -11,14 +11,15 @@
  * Whatever the guard (everything before execute) refuses has changed nothing anywhere. After the intent no answer is an error until an
  * effect is disproved.
  */
-import { isRefusal, LedgerUnavailable, refuse, type Refusal } from '../errors.js';
+import { EvaluationError } from '../contract/plan.js';
+import { isRefusal, LedgerUnavailable, type ProblemCode, refuse, type Refusal } from '../errors.js';
 import type { Answer } from '../model.js';
 import { operationAnswer, refusalAnswer } from './answer.js';
 import { authorizeResource, authorizeTool, usableActions } from './authorize.js';
 import type { AuthorizedCall, FreshCall, PermittedCall } from './calls.js';
-import { type Earlier, earlierAnswer, replayRefusal } from './earlier.js';
+import { type Earlier, earlierAnswer, replayRefusal, type Standing } from './earlier.js';
 import { type Reserved, reserve, send } from './execute.js';
-import { observe } from './observe.js';
+import { observe, survey } from './observe.js';
 import { parse, type Received } from './parse.js';
 import type { Parts } from './parts.js';
 import { Progress } from './progress.js';
@@ -27,7 +28,7 @@ import { type CallSoFar, decisionReceipt } from './receipts.js';
 import { reconcile } from './reconcile.js';
 import { route } from './route.js';
 import { Turn } from './turn.js';
-import { validateShape, validateWorld } from './validate.js';
+import { predicateError, validateShape, validateWorld } from './validate.js';
 
 /** For an answer that is just being written down when the patience ends. */
 const graceMs = 50;
@@ -80,7 +81,11 @@ async function inTurn(parts: Parts, permitted: PermittedCall, turn: Turn, option
     const earlier = await lookUp(parts, permitted);
     if (isRefusal(earlier)) return refused(parts, progress, received, permitted, earlier);
     if (earlier.kind === 'open' && (await turn.changed(earlier.operation))) continue;
-    if (earlier.kind !== 'fresh') return answered(parts, permitted, earlier, progress, received);
+    if (earlier.kind !== 'fresh') {
+      const answer = await answered(parts, permitted, earlier, progress, received);
+      if (answer !== 'again') return answer;
+      continue;
+    }
     const entered = await turn.enter();
     if (entered === 'late') return refused(parts, progress, received, permitted, busy());
     if (entered === 'waited') continue;
@@ -105,12 +110,13 @@ async function proposal(parts: Parts, fresh: FreshCall, turn: Turn, options: Cal
   progress.pass('authorize', isRefusal(authorized) ? 'refuse' : 'pass');
   if (isRefusal(authorized)) return refused(parts, progress, received, observed, authorized);
 
-  const admitted = validateWorld(authorized, legalActions);
+  const surveyed = await survey(parts, authorized, turn.until);
+  const admitted = isRefusal(surveyed) ? surveyed : validateWorld(surveyed, legalActions);
   progress.pass('validate', isRefusal(admitted) ? 'refuse' : 'pass');
   if (isRefusal(admitted)) return refused(parts, progress, received, authorized as AuthorizedCall, admitted);
   if (admitted.tool.effect === 'none') return runRead(parts, admitted, turn.until, progress, legalActions);
 
-  const reserved = await reserve(parts, admitted, progress, legalActions);
+  const reserved = await reserveOrRefuse(parts, admitted, progress, legalActions);
   if ('conflict' in reserved) return 'again';
   if (isRefusal(reserved)) return refused(parts, progress, received, admitted, reserved);
 
@@ -120,6 +126,16 @@ async function proposal(parts: Parts, fresh: FreshCall, turn: Turn, options: Cal
   turn.handOver(finished);
   const standing = operationAnswer({ ...reserved.run.operation }, { progress, as: 'proposer' });
   return options.respondAsync ? { ...standing, disposition: 'pending', outcome: null } : standing;
+}
+
+/** A request that cannot be put together (an optional argument that its template needs) is refused like any rule that fails. */
+async function reserveOrRefuse(...given: Parameters<typeof reserve>): ReturnType<typeof reserve> {
+  try {
+    return await reserve(...given);
+  } catch (error) {
+    if (error instanceof EvaluationError) return predicateError('http', error);
+    throw error;
+  }
 }
 
 /** A caller's patience ends its wait, never the work. */
@@ -159,30 +175,33 @@ async function finish(parts: Parts, reserved: Reserved, until: number, progress:
 
 async function lookUp(parts: Parts, permitted: PermittedCall): Promise<Earlier | Refusal> {
   const { identity, principal, envelope, tool } = permitted;
-  const found = await parts.ledger.find({
-    tenant: principal.tenant, callKey: identity.callKey, identity: identity.operation,
-    seen: identity.entity && tool.effect !== 'none'
-      ? { principal: principal.id, subject: envelope.subject, sessionId: envelope.sessionId, entity: identity.entity.key }
-      : null,
-    guardKeys: identity.guardKeys,
-  });
-  const earlier = earlierAnswer(permitted, found);
+  const { tenant } = principal;
+  const [found, read] = await Promise.all([
+    parts.ledger.find({
+      tenant, callKey: identity.callKey ?? identity.operation, identity: identity.operation,
+      seen: identity.entity && tool.effect !== 'none'
+        ? { principal: principal.id, subject: envelope.subject, sessionId: envelope.sessionId, entity: identity.entity.key }
+        : null,
+      guardKeys: identity.guardKeys,
+    }),
+    identity.callKey && !envelope.callIdMinted ? parts.ledger.find({ tenant, callKey: null, identity: identity.callKey, seen: null, guardKeys: [] }) : null,
+  ]);
+  const earlier = earlierAnswer(permitted, { ...found, readBefore: read?.current ?? null });
   const before = identity.previousOccurrence;
   if (before === null || isRefusal(earlier) || earlier.kind !== 'fresh') return earlier;
-  const { current } = await parts.ledger.find({ tenant: principal.tenant, callKey: null, identity: before, seen: null, guardKeys: [] });
+  const { current } = await parts.ledger.find({ tenant, callKey: null, identity: before, seen: null, guardKeys: [] });
   if (current?.state === 'committed') return earlier;
   return refuse('OCCURRENCE_NOT_ALLOWED', `Occurrence ${envelope.occurrence - 1} of this call has not committed.`);
 }
 
-async function answered(
-  parts: Parts, permitted: PermittedCall, earlier: Exclude<Earlier, { kind: 'fresh' }>, progress: Progress, received: Received,
-): Promise<Answer> {
-  const { operation, as } = earlier;
+/** `again`: the call id was bound to the operation just now; whether by this call or by another in the same moment shows when it is looked up. */
+async function answered(parts: Parts, permitted: PermittedCall, earlier: Standing, progress: Progress, received: Received): Promise<Answer | 'again'> {
+  const { operation, as, unbound } = earlier;
   const refusal = replayRefusal(parts.served().policy, permitted, operation);
   if (refusal) return refused(parts, progress, received, permitted, refusal);
-  const { identity, envelope, principal } = permitted;
-  if (as === 'duplicate' && identity.callKey && !envelope.callIdMinted) {
-    await parts.ledger.alias({ tenant: principal.tenant, callKey: identity.callKey, fingerprint: identity.fingerprint, operationId: operation.id, previous: null });
+  if (unbound && operation.state !== 'sending') {
+    await parts.ledger.alias({ tenant: operation.tenant, ...unbound, fingerprint: permitted.identity.fingerprint, operationId: operation.id });
+    return 'again';
   }
   progress.pass('route', 'replay');
   if (operation.state === 'sending') return refusalAnswer(busy(), progress, operation.id);
@@ -193,10 +212,16 @@ function busy(): Refusal {
   return refuse('IN_PROGRESS', 'A call on the same resource has not settled yet. Send this call again with the same ids.');
 }
 
-/** A refusal is answered once its receipt is durable. What could not be parsed has none; what is only busy decided nothing. */
+/** What could not be parsed has no receipt, and what is only busy decided nothing. */
+const withoutReceipt: ReadonlySet<ProblemCode> = new Set([
+  'MALFORMED_JSON', 'DUPLICATE_KEY', 'NUMBER_NOT_FINITE', 'TOO_DEEP', 'INTEGER_PRECISION', 'BODY_TOO_LARGE', 'ARGUMENTS_TOO_LARGE', 'INVALID_ENVELOPE',
+  'IN_PROGRESS', 'DRAINING',
+]);
+
+/** A refusal is answered once its receipt is durable. */
 async function refused(parts: Parts, progress: Progress, received: Received, call: CallSoFar | null, refusal: Refusal): Promise<Answer> {
   const answer = refusalAnswer(refusal, progress);
-  if (!progress.toolName || refusal.refused === 'IN_PROGRESS' || refusal.refused === 'DRAINING') return answer;
+  if (withoutReceipt.has(refusal.refused)) return answer;
   const receipt = decisionReceipt(parts, progress, received.principal.tenant, call, { disposition: answer.disposition, operationId: null, refusal });
   try {
     await parts.ledger.record({ receipts: [receipt] });

@@ -10,17 +10,19 @@ import { operationId } from './identity.js';
 import type { Parts } from './parts.js';
 import type { AttemptRecord, Operation, SeenEntity, StoredAnswer } from './ports.js';
 import type { Progress } from './progress.js';
-import { asObject, readUpstream, type ReadOutcome } from './read.js';
+import { asObject, type Read, readUpstream, type ReadOutcome } from './read.js';
 import { decisionReceipt, effectReceipt } from './receipts.js';
 import { resourceOf } from './resource.js';
 import { callScope } from './scope.js';
+import { predicateError } from './validate.js';
 
 export async function runRead(
   parts: Parts, call: FreshCall, until: number, progress: Progress, legalActions: (state: string) => string[],
 ): Promise<Answer> {
-  const scope = callScope({ ...call, upstreamKey: call.upstreamKey });
-  const { outcome, attempts } = await readUpstream(parts, call.tool, scope, until);
-  progress.pass('execute');
+  const read = await readOrRefuse(parts, call, until);
+  progress.pass('execute', isRefusal(read) ? 'refuse' : 'pass');
+  if (isRefusal(read)) return recordRefusal(parts, call, read, [], progress);
+  const { outcome, attempts } = read;
   const observed = observation(call, outcome);
   const refusal = isRefusal(observed) ? observed : disclosure(parts, call, observed);
   progress.pass('reconcile', refusal ? 'refuse' : 'pass');
@@ -40,6 +42,15 @@ export async function runRead(
   // An equal read came first: its answer is the one answer of this call.
   const first = await parts.ledger.get(operation.tenant, operation.id);
   return operationAnswer(first ?? operation, { progress, as: first ? 'again' : 'proposer' });
+}
+
+async function readOrRefuse(parts: Parts, call: FreshCall, until: number): Promise<Read | Refusal> {
+  try {
+    return await readUpstream(parts, call.tool, callScope(call), until);
+  } catch (error) {
+    if (error instanceof EvaluationError) return predicateError('http', error);
+    throw error;
+  }
 }
 
 /** The read tool of an entity has observed it by doing its own work; any other has been observed for before. */
