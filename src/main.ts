@@ -1,5 +1,5 @@
 /** Wiring only: configuration → parts → listeners → drain. Every room is built here and knows nothing of this file. */
-import { randomUUID } from 'node:crypto';
+import { createHash, randomUUID } from 'node:crypto';
 import { hostname } from 'node:os';
 import type { Config } from './config/index.js';
 import { serveCatalogue } from './catalogue.js';
@@ -14,7 +14,7 @@ import { defaultLimits } from './http/server.js';
 import { createAuthenticator } from './identity/authenticator.js';
 import { openKeys } from './ledger/keys.js';
 import { openLedger } from './ledger/ledger.js';
-import { probeWrite } from './ledger/readiness.js';
+import { openWriteProbe, type WriteProbe } from './ledger/readiness.js';
 import { openRecords } from './ledger/records.js';
 import { createSealer } from './ledger/seal.js';
 import { MemoryLocks } from './locks/memory-locks.js';
@@ -44,6 +44,7 @@ export interface Joints {
 
 const maxRetryAfterMs = 300_000;
 const probeMs = 2_000;
+const recordsMs = 3_000;
 const gaugeMs = 10_000;
 const sweepConcurrency = 64;
 
@@ -59,16 +60,18 @@ export async function startGateway(config: Config, joints: Joints = {}): Promise
   const store = openLedger(
     {
       url: databaseUrl, preparedStatements: config.database.preparedStatements, statementTimeoutMs: 5_000, connectTimeoutMs: 2_000,
-      poolSize: Math.max(1, config.database.poolSize - 2), maxBatch: 128, maxQueue: 4_096, observed: metrics.flush,
+      poolSize: Math.max(1, config.database.poolSize - 4), maxBatch: 128, maxQueue: 4_096, observed: metrics.flush,
     },
     createSealer(sealKey),
   );
-  const locks: Locks & { reachable?(): boolean } = config.redis.url ? openRedisLocks(config.redis.url) : new MemoryLocks();
+  const records = openRecords({ url: databaseUrl, poolSize: Math.min(2, config.database.poolSize - 1), statementTimeoutMs: recordsMs, connectTimeoutMs: 2_000 });
+  const locks = openLocks(config.redis.url, sealKey, log);
   const upstream = createUpstream({ maxResponseBytes: config.upstream.maxResponseBytes, maxHeaderBytes: 16_384 });
   const pauses = createGate();
   const contracts = await serveCatalogue({ folder: config.contracts.folder, env: process.env, store });
   const leases = new Leases(config.execution.leaseMs, (held) =>
     store.renew(replica, config.execution.leaseMs, held).catch((error: unknown) => log.warn({ err: error }, 'leases could not be renewed')));
+  const probeWrite = openWriteProbe(databaseUrl, probeMs);
   let draining = false;
 
   const parts: Parts = {
@@ -104,8 +107,8 @@ export async function startGateway(config: Config, joints: Joints = {}): Promise
   const limits = { ...defaultLimits, bodyBytes: config.limits.bodyBytes, maxPatienceMs: config.execution.patienceMaxMs };
   const agent = buildAgentServer({ door: openDoor(parts), authenticator, limits, log, metrics });
   const control = buildControlServer({
-    records: openRecords(store.pool), authenticator, limits, log, metrics, metricsPage: metrics.page, openapi: readOpenapi(projectFile('openapi.yaml')),
-    health: { readiness: () => readiness(databaseUrl, locks, draining) },
+    records, authenticator, limits, log, metrics, metricsPage: metrics.page, openapi: readOpenapi(projectFile('openapi.yaml')),
+    health: { readiness: async () => readiness(await probeWrite(), locks, draining) },
   });
   await agent.listen({ host: config.agent.host, port: config.agent.port, backlog: 1024 });
   await control.listen({ host: config.control.host, port: config.control.port });
@@ -123,13 +126,24 @@ export async function startGateway(config: Config, joints: Joints = {}): Promise
       leases.stop();
       await store.handOver(replica).catch((error: unknown) => log.warn({ err: error }, 'open operations could not be handed over; their leases run out'));
       await drain(control, 1_000);
-      await Promise.all([upstream.close(), locks.close(), store.close()]);
+      await Promise.all([upstream.close(), locks.close(), records.close(), store.close()]);
     },
   };
 }
 
-async function readiness(databaseUrl: string, locks: Locks & { reachable?(): boolean }, draining: boolean) {
-  const { ready, detail } = await probeWrite(databaseUrl, probeMs);
+/** Replicas of one installation share the seal key; a mark of it keeps them apart from others on the same Redis. */
+function openLocks(redisUrl: string | null, sealKey: string, log: ReturnType<typeof createLog>): Locks & { reachable?(): boolean } {
+  if (!redisUrl) return new MemoryLocks();
+  return openRedisLocks({
+    url: redisUrl,
+    installation: createHash('sha256').update('callgate/installation/1').update(sealKey).digest('base64url').slice(0, 12),
+    onReachable: (reachable) => (reachable
+      ? log.info({}, 'Redis answers')
+      : log.warn({}, 'Redis does not answer: replicas wait for one another more slowly, with the same results')),
+  });
+}
+
+function readiness({ ready, detail }: WriteProbe, locks: Locks & { reachable?(): boolean }, draining: boolean) {
   const redis = locks.reachable === undefined ? 'off' : locks.reachable() ? 'up' : 'degraded';
   return {
     ready: ready && !draining,

@@ -1,26 +1,39 @@
-/** Receipt ids are ULIDs: unique, and in the order of time to the millisecond of the replica that wrote them. */
+/**
+ * Receipt ids are ULIDs: unique, in the order of time to the millisecond over replicas, and in the order of writing within one, so
+ * that a decision stands before its effect also when both fall into one millisecond.
+ */
 import { randomFillSync } from 'node:crypto';
 
 const alphabet = '0123456789abcdefghjkmnpqrstvwxyz';
 const prefix = 'rcp_';
 const timeLength = 10;
-const randomLength = 16;
-const pool = Buffer.alloc(randomLength * 256);
+/** Ranks the ids of one millisecond. Starts and steps at random: an id tells nobody how many others there were. */
+const rankLength = 5;
+const maxRank = 32 ** rankLength - 1024;
+const randomLength = 11;
+/** A clock that was set back by less is waited for; beyond, times that are right are worth more than the order. */
+const patienceMs = 1_000;
+const pool = Buffer.alloc(4096);
 let used = pool.length;
+let lastMs = 0;
+let rank = 0;
 
+/** @param at milliseconds since 1970. */
 export function newReceiptId(at = Date.now()): string {
-  let random = '';
-  if (used === pool.length) {
-    randomFillSync(pool);
-    used = 0;
+  const setBack = at < lastMs && at >= lastMs - patienceMs;
+  if ((at === lastMs || setBack) && rank < maxRank) rank += 1 + ((draw() << 5) | draw()) % 1023;
+  else {
+    lastMs = at === lastMs || setBack ? lastMs + 1 : at;
+    rank = (draw() << 15) | (draw() << 10) | (draw() << 5) | draw();
   }
-  for (let i = 0; i < randomLength; i++) random += alphabet[(pool[used++] as number) & 31];
-  return prefix + encodeTime(at) + random;
+  let random = '';
+  for (let i = 0; i < randomLength; i++) random += alphabet[draw()];
+  return prefix + encode(lastMs, timeLength) + encode(rank, rankLength) + random;
 }
 
 /** The least id of that millisecond, for bounds of a time range. */
 export function firstIdAt(at: Date): string {
-  return prefix + encodeTime(at.getTime()) + '0'.repeat(randomLength);
+  return prefix + encode(at.getTime(), timeLength) + '0'.repeat(rankLength + randomLength);
 }
 
 export function timeOfId(id: string): Date {
@@ -29,9 +42,18 @@ export function timeOfId(id: string): Date {
   return new Date(ms);
 }
 
-function encodeTime(ms: number): string {
+/** Five random bits. */
+function draw(): number {
+  if (used === pool.length) {
+    randomFillSync(pool);
+    used = 0;
+  }
+  return (pool[used++] as number) & 31;
+}
+
+function encode(value: number, length: number): string {
   let text = '';
-  for (let rest = ms, i = 0; i < timeLength; i++) {
+  for (let rest = value, i = 0; i < length; i++) {
     text = alphabet[rest % 32] + text;
     rest = Math.floor(rest / 32);
   }

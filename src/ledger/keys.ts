@@ -10,7 +10,7 @@ type Row = {
 };
 
 export interface KeyTable extends KeyStore {
-  /** Writes a new key, or the same one again. */
+  /** Writes a new key, or the same one again; a revoked key stays revoked. @throws Error when another key has its prefix. */
   saveKey(key: KeyRecord): Promise<void>;
 }
 
@@ -27,15 +27,18 @@ export function openKeys(pool: pg.Pool): KeyTable {
       }
     },
     async saveKey(key) {
-      await pool.query(
-        `insert into api_keys (prefix, tenant, digest, principal, roles, subject, purposes, tools, grants, expires_at)
+      const { rowCount } = await pool.query(
+        `insert into api_keys as k (prefix, tenant, digest, principal, roles, subject, purposes, tools, grants, expires_at)
          values ($1, $2, $3, $4, $5, $6, $7, $8, $9::jsonb, $10)
          on conflict (prefix) do update set
-           tenant = excluded.tenant, digest = excluded.digest, principal = excluded.principal, roles = excluded.roles, subject = excluded.subject,
-           purposes = excluded.purposes, tools = excluded.tools, grants = excluded.grants, expires_at = excluded.expires_at`,
+           tenant = excluded.tenant, principal = excluded.principal, roles = excluded.roles, subject = excluded.subject,
+           purposes = excluded.purposes, tools = excluded.tools, grants = excluded.grants, expires_at = excluded.expires_at
+         where k.digest = excluded.digest`,
         [key.prefix, key.tenant, key.digest, key.principal, key.roles, key.subject, key.purposes, key.tools === '*' ? ['*'] : key.tools,
           JSON.stringify(key.grants), key.expiresAt],
       );
+      // A prefix has 40 bits: with many keys two may meet, and the second must not take the place of the first.
+      if (rowCount === 0) throw new Error(`another key has the prefix \`${key.prefix}\` already, or this one was stored under another pepper: make a new key`);
     },
   };
 }

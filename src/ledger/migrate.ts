@@ -8,16 +8,16 @@ interface Migration { version: number; name: string; digest: string; text: strin
 
 /** @returns names of the migrations applied now. @throws Error when a file was edited or the database is ahead of this program. */
 export async function migrate(url: string, folder: string): Promise<string[]> {
-  const client = new pg.Client({ connectionString: url, connectionTimeoutMillis: 10_000 });
+  const files = readMigrations(folder);
+  const client = new pg.Client({ connectionString: url, connectionTimeoutMillis: 10_000, application_name: 'callgate-migrate' });
+  client.on('error', () => undefined); // the statement that was under way fails too, and says it
   await client.connect();
   try {
-    await client.query(`create table if not exists schema_migrations (
-      version integer primary key, name text not null, digest text not null, applied_at timestamptz not null default now())`);
+    await createTable(client);
     await client.query('begin');
     await client.query('lock table schema_migrations in access exclusive mode'); // replicas that start together wait here
     const applied = await client.query<{ version: number; name: string; digest: string }>('select version, name, digest from schema_migrations');
     const known = new Map(applied.rows.map((row) => [row.version, row]));
-    const files = readMigrations(folder);
     const ahead = applied.rows.find((row) => !files.some((file) => file.version === row.version));
     if (ahead) throw new Error(`the database has migration ${ahead.name}, which this version of Callgate does not know: start the newer version`);
     const fresh: string[] = [];
@@ -35,6 +35,19 @@ export async function migrate(url: string, folder: string): Promise<string[]> {
     return fresh;
   } finally {
     await client.end();
+  }
+}
+
+/** `if not exists` looks before it creates: of two that start together, the second can fail on the first's catalogue entry. */
+async function createTable(client: pg.Client): Promise<void> {
+  const create = `create table if not exists schema_migrations (
+    version integer primary key, name text not null, digest text not null, applied_at timestamptz not null default now())`;
+  try {
+    await client.query(create);
+  } catch (error) {
+    const { code } = error as { code?: string };
+    if (code !== '23505' && code !== '42P07') throw error;
+    await client.query(create);
   }
 }
 

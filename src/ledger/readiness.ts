@@ -3,9 +3,37 @@ import pg from 'pg';
 
 export interface WriteProbe { ready: boolean; detail?: string }
 
-export async function probeWrite(url: string, timeoutMs: number): Promise<WriteProbe> {
-  const client = new pg.Client({ connectionString: url, connectionTimeoutMillis: timeoutMs, query_timeout: timeoutMs, application_name: 'callgate-probe' });
+/**
+ * The probe. Whoever asks while one is under way, or within `freshMs` after it, gets its answer: the path that asks needs no credential, and
+ * must not be a way to use up the connections of the database.
+ */
+export function openWriteProbe(url: string, timeoutMs: number, freshMs = 500): () => Promise<WriteProbe> {
+  let last: Promise<WriteProbe> | undefined;
+  return () => {
+    last ??= probeWrite(url, timeoutMs).finally(() => setTimeout(() => { last = undefined; }, freshMs).unref());
+    return last;
+  };
+}
+
+async function probeWrite(url: string, timeoutMs: number): Promise<WriteProbe> {
+  const client = new pg.Client({ connectionString: url, application_name: 'callgate-probe' });
   client.on('error', () => undefined);
+  let timer: NodeJS.Timeout | undefined;
+  const late = new Promise<WriteProbe>((resolve) => {
+    timer = setTimeout(() => {
+      cut(client);
+      resolve({ ready: false, detail: 'the server does not answer in time' });
+    }, timeoutMs);
+  });
+  try {
+    return await Promise.race([ask(client), late]);
+  } finally {
+    clearTimeout(timer);
+    client.end().catch(() => undefined);
+  }
+}
+
+async function ask(client: pg.Client): Promise<WriteProbe> {
   try {
     await client.connect();
     const { rows } = await client.query<{ standby: boolean; read_only: string; migrated: boolean }>(`select pg_is_in_recovery() as standby,
@@ -14,12 +42,18 @@ export async function probeWrite(url: string, timeoutMs: number): Promise<WriteP
     if (row?.standby) return { ready: false, detail: 'the server is a standby' };
     if (row?.read_only === 'on') return { ready: false, detail: 'the server is read-only' };
     if (!row?.migrated) return { ready: false, detail: 'the schema is missing: run `callgate migrate`' };
+    // Written and flushed like any commit, and gone with it.
     await client.query('create temporary table ready_probe (at timestamptz) on commit drop');
     return { ready: true };
   } catch (error) {
     const code = (error as { code?: string }).code;
-    return { ready: false, detail: code === '25006' ? 'the server is read-only' : 'the server cannot be reached in time' };
-  } finally {
-    client.end().catch(() => undefined);
+    if (code === '25006') return { ready: false, detail: 'the server is read-only' };
+    if (code === '42501') return { ready: false, detail: 'the role may not write: it needs the privilege TEMPORARY on the database' };
+    return { ready: false, detail: 'the server cannot be reached' };
   }
+}
+
+/** `end` says goodbye and waits for the other side, which a hanging server never answers. */
+function cut(client: pg.Client): void {
+  (client as unknown as { connection: { stream: { destroy(): void } } }).connection.stream.destroy();
 }

@@ -13,9 +13,10 @@ export interface ReceiptRow {
 export function receiptRow(receipt: Receipt): ReceiptRow {
   const recordedAt = timeOfId(receipt.id).toISOString();
   const body = canonicalText(storable({
+    ...receipt.body,
     id: receipt.id, kind: receipt.kind, tenant: receipt.tenant, operation_id: receipt.operationId, session_id: receipt.sessionId,
     intent_id: receipt.intentId, principal: receipt.principal, tool: receipt.tool, disposition: receipt.disposition,
-    outcome: receipt.outcome, recorded_at: recordedAt, ...receipt.body,
+    outcome: receipt.outcome, recorded_at: recordedAt,
   }));
   return {
     tenant: receipt.tenant, id: receipt.id, kind: receipt.kind, operation_id: receipt.operationId, session_id: receipt.sessionId,

@@ -1,57 +1,107 @@
-/** What the control plane reads: keyset pages, always of one tenant, on a pool of its own and bounded in time. */
+/** What the control plane reads: keyset pages, always of one tenant, on connections of its own and bounded in time. */
 import type pg from 'pg';
-import { BadCursor, type Page, type ReceiptFilter, type Records } from '../http/ports.js';
+import { LedgerUnavailable } from '../errors.js';
+import type { Page, ReceiptFilter, Records } from '../http/ports.js';
 import type { JsonObject } from '../model.js';
 import { firstIdAt } from '../receipt-id.js';
+import { createPool, errorKind } from './connection.js';
+import { type List, readCursor, writeCursor } from './cursor.js';
 
-export function openRecords(pool: pg.Pool): Records {
+export interface RecordsOptions {
+  url: string;
+  /** Few: whoever browses must not take from those who call. */
+  poolSize: number;
+  /** Of one statement, by the server's clock. */
+  statementTimeoutMs: number;
+  connectTimeoutMs: number;
+}
+
+export interface RecordStore extends Records {
+  close(): Promise<void>;
+}
+
+/** All reads reject with BadCursor for a cursor that is none, and LedgerUnavailable when the database is away, busy or too slow. */
+export function openRecords(options: RecordsOptions): RecordStore {
+  // The server ends a statement first; the client's own timer is for a server that does not answer at all.
+  const pool = createPool({ ...options, preparedStatements: false, statementTimeoutMs: options.statementTimeoutMs + 1_000 }, options.poolSize);
+  const read = <T>(work: (client: pg.PoolClient) => Promise<T>): Promise<T> => inSnapshot(pool, options.statementTimeoutMs, work);
   return {
     async receipts(tenant, filter): Promise<Page<JsonObject>> {
       const where = new Where(tenant);
       where.equal(filter, ['session_id', 'intent_id', 'tool', 'disposition', 'outcome', 'principal']);
-      if (filter.from) where.add('id >= ?', firstIdAt(new Date(filter.from)));
-      if (filter.to) where.add('id < ?', firstIdAt(new Date(filter.to)));
-      if (filter.cursor) where.add('id < ?', readCursor(filter.cursor, 1)[0]);
-      const { rows } = await pool.query<{ id: string; body: string }>(
+      if (filter.from) where.add('id >= ?', firstIdAt(firstMillisecond(filter.from)));
+      if (filter.to) where.add('id < ?', firstIdAt(firstMillisecond(filter.to)));
+      if (filter.cursor) where.add('id < ?', ...readCursor('receipts', filter.cursor));
+      const { rows } = await read((client) => client.query<{ id: string; body: string }>(
         `select id, body from receipts where ${where.text} order by id desc limit ${filter.limit + 1}`, where.values,
-      );
-      return page(rows, filter.limit, (row) => JSON.parse(row.body) as JsonObject, (row) => [row.id]);
+      ));
+      return page('receipts', rows, filter.limit, (row) => JSON.parse(row.body) as JsonObject, (row) => [row.id]);
     },
     async receipt(tenant, id) {
-      const { rows } = await pool.query<{ body: string; digest: Buffer }>('select body, digest from receipts where tenant = $1 and id = $2', [tenant, id]);
-      const [row] = rows;
+      const { rows: [row] } = await read((client) => client.query<{ body: string; digest: Buffer }>(
+        'select body, digest from receipts where tenant = $1 and id = $2', [tenant, id],
+      ));
       return row ? { ...(JSON.parse(row.body) as JsonObject), digest: `sha256:${row.digest.toString('hex')}` } : null;
     },
     async operations(tenant, filter) {
       const where = new Where(tenant);
       where.equal(filter, ['session_id', 'intent_id', 'tool', 'outcome', 'principal', 'state']);
-      if (filter.from) where.add('created_at >= ?::timestamptz', filter.from);
-      if (filter.to) where.add('created_at < ?::timestamptz', filter.to);
-      if (filter.cursor) {
-        const [at, id] = readCursor(filter.cursor, 2);
-        where.add('(created_at, operation_id) < (?::timestamptz, ?)', at, id);
-      }
-      const { rows } = await pool.query<Summary>(
+      if (filter.from) where.add('created_at >= ?::timestamptz', inUtc(filter.from));
+      if (filter.to) where.add('created_at < ?::timestamptz', inUtc(filter.to));
+      if (filter.cursor) where.add('(created_at, operation_id) < (?::timestamptz, ?)', ...readCursor('operations', filter.cursor));
+      const { rows } = await read((client) => client.query<Summary>(
         `select ${summaryColumns} from operations where ${where.text} order by created_at desc, operation_id desc limit ${filter.limit + 1}`,
         where.values,
-      );
-      return page(rows, filter.limit, summary, (row) => [row.created_at, row.operation_id]);
+      ));
+      return page('operations', rows, filter.limit, summary, (row) => [row.created_at, row.operation_id]);
     },
     async operation(tenant, id) {
-      const { rows } = await pool.query<Summary>(`select ${summaryColumns} from operations where tenant = $1 and operation_id = $2`, [tenant, id]);
-      const [row] = rows;
-      if (!row) return null;
-      const [receipts, proposals] = await Promise.all([
-        pool.query<{ body: string }>('select body from receipts where tenant = $1 and operation_id = $2 order by id', [tenant, id]),
-        pool.query<{ at: string }>(`select ${instant('created_at')} as at from calls where tenant = $1 and operation_id = $2 order by created_at`, [tenant, id]),
-      ]);
-      return {
-        ...summary(row),
-        proposals: proposals.rows.map((proposal) => ({ answered_from: proposal.at })),
-        receipts: receipts.rows.map((receipt) => JSON.parse(receipt.body) as JsonObject),
+      const story = await read(async (client) => {
+        const { rows: [row] } = await client.query<Summary>(`select ${summaryColumns} from operations where tenant = $1 and operation_id = $2`, [tenant, id]);
+        if (!row) return null;
+        const receipts = await client.query<{ body: string }>('select body from receipts where tenant = $1 and operation_id = $2 order by id', [tenant, id]);
+        const proposals = await client.query<{ at: string }>(
+          `select ${instant('created_at')} as at from calls where tenant = $1 and operation_id = $2 order by created_at`, [tenant, id],
+        );
+        return { row, receipts: receipts.rows, proposals: proposals.rows };
+      });
+      return story && {
+        ...summary(story.row),
+        proposals: story.proposals.map(({ at }) => ({ answered_from: at })),
+        receipts: story.receipts.map(({ body }) => JSON.parse(body) as JsonObject),
       };
     },
+    close: () => pool.end(),
   };
+}
+
+/** One snapshot for all that `work` reads. The timeout is the transaction's own, so that it also holds behind a pooler that shares sessions. */
+async function inSnapshot<T>(pool: pg.Pool, timeoutMs: number, work: (client: pg.PoolClient) => Promise<T>): Promise<T> {
+  let client: pg.PoolClient | undefined;
+  try {
+    client = await pool.connect();
+    await client.query(`begin transaction isolation level repeatable read read only; set local statement_timeout = ${timeoutMs}`);
+    const result = await work(client);
+    await client.query('commit');
+    client.release();
+    return result;
+  } catch (error) {
+    client?.release(true); // whatever state it is in, nobody else gets it
+    throw errorKind(error) === 'row' ? error : new LedgerUnavailable(error);
+  }
+}
+
+/** Receipts are dated to the millisecond: the first one that is not before an instant, whose fraction may be finer. */
+function firstMillisecond(text: string): Date {
+  const at = new Date(text);
+  const finer = /\.\d{3}(\d+)/.exec(text)?.[1] ?? '';
+  return /[1-9]/.test(finer) ? new Date(at.getTime() + 1) : at;
+}
+
+/** Postgres takes no offset beyond 15:59; a fraction is the same in every zone. */
+function inUtc(text: string): string {
+  const fraction = /\.(\d{1,6})/.exec(text)?.[1] ?? '0';
+  return `${new Date(text).toISOString().slice(0, 19)}.${fraction}Z`;
 }
 
 const instant = (column: string): string => `to_char(${column} at time zone 'utc', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"')`;
@@ -89,19 +139,9 @@ class Where {
   }
 }
 
-function page<Row>(rows: Row[], limit: number, item: (row: Row) => JsonObject, key: (row: Row) => string[]): Page<JsonObject> {
+function page<Row>(list: List, rows: Row[], limit: number, item: (row: Row) => JsonObject, key: (row: Row) => string[]): Page<JsonObject> {
   const items = rows.slice(0, limit);
   const last = items.at(-1);
   const more = rows.length > limit && last !== undefined;
-  return { items: items.map(item), next_cursor: more ? Buffer.from(JSON.stringify(key(last))).toString('base64url') : null };
-}
-
-function readCursor(cursor: string, parts: number): string[] {
-  try {
-    const value: unknown = JSON.parse(Buffer.from(cursor, 'base64url').toString('utf8'));
-    if (Array.isArray(value) && value.length === parts && value.every((part) => typeof part === 'string' && !part.includes('\0'))) return value as string[];
-  } catch {
-    // falls through to the one error there is
-  }
-  throw new BadCursor('the cursor is not one that this service gave');
+  return { items: items.map(item), next_cursor: more ? writeCursor(list, key(last)) : null };
 }

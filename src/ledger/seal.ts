@@ -28,7 +28,7 @@ export function createSealer(secret: string): Sealer {
       if (sealed[0] !== version) throw new Error('this sealed value was written by another version of Callgate');
       const iv = sealed.subarray(1, 1 + ivBytes);
       const tag = sealed.subarray(1 + ivBytes, 1 + ivBytes + tagBytes);
-      const decipher = createDecipheriv('aes-256-gcm', key, iv);
+      const decipher = createDecipheriv('aes-256-gcm', key, iv, { authTagLength: tagBytes }); // or a shorter, guessable tag would do
       decipher.setAAD(Buffer.from(place));
       decipher.setAuthTag(tag);
       return decipher.update(sealed.subarray(1 + ivBytes + tagBytes), undefined, 'utf8') + decipher.final('utf8');

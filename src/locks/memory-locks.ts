@@ -1,22 +1,30 @@
 /** Locks within one process: FIFO queues by key, and a bell by topic. The whole of it without Redis, the near half of it with. */
 import type { Locks } from '../gate/ports.js';
 
-interface Waiter { wake(): void; gone: boolean }
+type Wake = () => void;
 
 export class MemoryLocks implements Locks {
-  private readonly queues = new Map<string, Waiter[]>();
-  private readonly bells = new Map<string, Set<() => void>>();
+  /** A key is here while somebody holds it; in its set are those who wait, in their order. */
+  private readonly queues = new Map<string, Set<Wake>>();
+  private readonly bells = new Map<string, Set<Wake>>();
 
   async enter(key: string, patienceMs: number): Promise<{ waited: boolean; leave(): void } | undefined> {
     const queue = this.queues.get(key);
     if (!queue) {
-      this.queues.set(key, []);
+      this.queues.set(key, new Set());
       return { waited: false, leave: once(() => this.next(key)) };
     }
     const entered = await new Promise<boolean>((resolve) => {
-      const waiter: Waiter = { gone: false, wake: () => { clearTimeout(timer); resolve(true); } };
-      const timer = setTimeout(() => { waiter.gone = true; resolve(false); }, patienceMs);
-      queue.push(waiter);
+      const wake = (): void => {
+        clearTimeout(timer);
+        resolve(true);
+      };
+      // Whoever gives up is out of the line at once, so that no turn is ever given to somebody who has left.
+      const timer = setTimeout(() => {
+        queue.delete(wake);
+        resolve(false);
+      }, patienceMs);
+      queue.add(wake);
     });
     return entered ? { waited: true, leave: once(() => this.next(key)) } : undefined;
   }
@@ -34,20 +42,14 @@ export class MemoryLocks implements Locks {
     return new Promise((resolve) => {
       const ring = (): void => {
         clearTimeout(timer);
-        const listeners = this.bells.get(topic);
-        listeners?.delete(ring);
-        if (listeners?.size === 0) this.bells.delete(topic);
+        listeners.delete(ring);
+        if (listeners.size === 0) this.bells.delete(topic);
         resolve();
       };
       const timer = setTimeout(ring, ms);
-      const listeners = this.bells.get(topic) ?? new Set();
+      const listeners = this.bells.get(topic) ?? new Set<Wake>();
       this.bells.set(topic, listeners.add(ring));
     });
-  }
-
-  /** True while somebody in this process listens to the topic. */
-  listens(topic: string): boolean {
-    return this.bells.has(topic);
   }
 
   close(): Promise<void> {
@@ -56,10 +58,10 @@ export class MemoryLocks implements Locks {
 
   private next(key: string): void {
     const queue = this.queues.get(key);
-    for (let waiter = queue?.shift(); waiter; waiter = queue?.shift()) {
-      if (!waiter.gone) return waiter.wake();
-    }
-    this.queues.delete(key);
+    const [first] = queue ?? [];
+    if (!first) return void this.queues.delete(key);
+    queue?.delete(first);
+    first();
   }
 }
 

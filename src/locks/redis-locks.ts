@@ -2,82 +2,115 @@
  * Locks over replicas. Postgres decides who may act; Redis only keeps contenders in a line and wakes them, so every failure of
  * Redis is answered by going on without it (semantics.md section 9, invariant 8).
  *
- * Taken atomically with an expiry (`set nx px`), released only by its owner's token (compare and delete), renewed while held: a
- * lock that ends before its work does lets a second contender look, and the ledger still says no.
+ * A lock is taken atomically with an expiry (`set nx px`), released only by its owner's token (compare and delete) and renewed while
+ * held: one that ends before its work does lets a second contender look, and the ledger still says no. One that outlives its
+ * owner, or is another's by mistake, costs a contender a bounded wait, and then it looks all the same.
  */
 import { randomUUID } from 'node:crypto';
-import { Redis } from 'ioredis';
 import type { Locks } from '../gate/ports.js';
 import { MemoryLocks } from './memory-locks.js';
+import { openRedisLink } from './redis-link.js';
 
-const ttlMs = 10_000;
-const pollMs = 100;
-const releaseScript = `if redis.call('get', KEYS[1]) == ARGV[1] then redis.call('del', KEYS[1]); redis.call('publish', KEYS[2], ARGV[2]) end return 0`;
-const renewScript = `if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('pexpire', KEYS[1], ARGV[2]) end return 0`;
+const ttlMs = 3_000;
+/** A release is heard; this is for the one that was not, as when a lock expires. */
+const pollMs = 250;
+const release = `if redis.call('get', KEYS[1]) ~= ARGV[1] then return 0 end redis.call('del', KEYS[1]) redis.call('publish', ARGV[2], ARGV[3]) return 1`;
+const renew = `if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('pexpire', KEYS[1], ARGV[2]) end return 0`;
 
 export interface RedisLocks extends Locks {
-  /** Of the last command: false while Redis does not answer. */
+  /** False while Redis does not answer. */
   reachable(): boolean;
-  ping(timeoutMs: number): Promise<boolean>;
 }
 
-export function openRedisLocks(url: string, prefix = 'callgate'): RedisLocks {
+export interface RedisLocksOptions {
+  url: string;
+  /** Equal on all replicas of one installation, and on no other that shares this Redis. */
+  installation: string;
+  /** When Redis is lost or found again. */
+  onReachable?(reachable: boolean): void;
+}
+
+export function openRedisLocks({ url, installation, onReachable }: RedisLocksOptions): RedisLocks {
   const near = new MemoryLocks();
-  const options = { enableAutoPipelining: true, maxRetriesPerRequest: 0, enableOfflineQueue: false, commandTimeout: 250, connectTimeout: 1000, lazyConnect: false,
-    retryStrategy: (times: number) => Math.min(50 * 2 ** Math.min(times, 6), 2000) };
-  const redis = new Redis(url, options);
-  // A subscriber has no answers to wait for: no command timeout, and it subscribes again by itself.
-  const subscriber = new Redis(url, { ...options, commandTimeout: 2000, enableOfflineQueue: true, autoResubscribe: true });
-  const channel = `${prefix}:changed`;
-  redis.on('error', () => undefined);
-  subscriber.on('error', () => undefined);
-  subscriber.subscribe(channel).catch(() => undefined);
-  subscriber.on('message', (_, topic: string) => near.announce(topic));
+  const self = randomUUID();
+  const channel = `callgate:${installation}:changed`;
+  const link = openRedisLink({ url, channel, onReachable, onMessage: (message) => ringNear(near, message, self) });
+  const far = outbox((topics) => void link.ask((redis) => redis.publish(channel, JSON.stringify([self, ...topics]))));
 
-  const quiet = <T>(command: Promise<T>, otherwise: T): Promise<T> => command.catch(() => otherwise);
-
-  async function acquire(key: string, token: string, until: number): Promise<'held' | 'late' | 'without'> {
+  /** True: held. False: the time is up, or Redis is away, and a lock that was taken unheard is given back. */
+  async function acquire(key: string, token: string, until: number): Promise<boolean> {
     for (;;) {
-      const answer = await quiet<string | null>(redis.set(key, token, 'PX', ttlMs, 'NX'), 'unreachable');
-      if (answer === 'OK') return 'held';
-      if (answer === 'unreachable') return 'without';
       const left = until - performance.now();
-      if (left <= 0) return 'late';
-      await near.heard(key, Math.min(left, pollMs));
+      const freed = near.heard(key, Math.max(0, Math.min(left, pollMs))); // from before the attempt: a release in between is not missed
+      const answer = await link.ask((redis) => redis.set(key, token, 'PX', ttlMs, 'NX'));
+      if (answer === 'OK') return true;
+      if (answer === undefined) letGo(key, token);
+      if (answer === undefined || left <= 0) return false;
+      await freed;
     }
+  }
+
+  function letGo(key: string, token: string): void {
+    near.announce(key);
+    void link.ask((redis) => redis.eval(release, 1, key, token, channel, JSON.stringify([self, key])));
   }
 
   return {
     enter: (key, patienceMs) => near.enter(key, patienceMs),
     async contend(name, patienceMs) {
-      const key = `${prefix}:lock:${name}`;
+      const key = `callgate:${installation}:lock:${name}`;
       const token = randomUUID();
-      const got = await acquire(key, token, performance.now() + patienceMs);
-      if (got === 'late') return undefined;
-      if (got === 'without') return { release: () => undefined };
-      const renewal = setInterval(() => void quiet(redis.eval(renewScript, 1, key, token, ttlMs), null), ttlMs / 3);
+      const began = performance.now();
+      if (!(await acquire(key, token, began + Math.min(patienceMs, ttlMs)))) {
+        return performance.now() - began < patienceMs ? { release: () => undefined } : undefined;
+      }
+      const renewal = setInterval(() => void link.ask((redis) => redis.eval(renew, 1, key, token, ttlMs)), ttlMs / 3);
       renewal.unref();
       return {
         release() {
           clearInterval(renewal);
-          void quiet(redis.eval(releaseScript, 2, key, channel, token, key), null);
+          letGo(key, token);
         },
       };
     },
     announce(topic) {
       near.announce(topic);
-      void quiet(redis.publish(channel, topic), 0);
+      far.add(topic);
     },
     heard: (topic, ms) => near.heard(topic, ms),
-    reachable: () => redis.status === 'ready',
-    async ping(timeoutMs) {
-      const late = new Promise<string>((resolve) => { setTimeout(() => resolve('late'), timeoutMs).unref(); });
-      return (await Promise.race([quiet(redis.ping(), 'error'), late])) === 'PONG';
-    },
+    reachable: link.reachable,
     async close() {
-      redis.disconnect();
-      subscriber.disconnect();
+      link.close();
       await near.close();
     },
   };
+}
+
+/** What is announced in one turn of the event loop goes out as one message: concurrent calls that end together share it. */
+function outbox(send: (topics: string[]) => void): { add(topic: string): void } {
+  let topics = new Set<string>();
+  return {
+    add(topic) {
+      if (topics.size === 0) {
+        setImmediate(() => {
+          const out = [...topics];
+          topics = new Set();
+          send(out);
+        });
+      }
+      topics.add(topic);
+    },
+  };
+}
+
+/** Ours have rung here already. Whatever else comes over the channel is not to be trusted to be one of these messages. */
+function ringNear(near: MemoryLocks, message: string, self: string): void {
+  let heard: unknown;
+  try {
+    heard = JSON.parse(message);
+  } catch {
+    return;
+  }
+  if (!Array.isArray(heard) || heard[0] === self) return;
+  for (const topic of heard.slice(1)) if (typeof topic === 'string') near.announce(topic);
 }
