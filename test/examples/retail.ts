@@ -13,7 +13,7 @@ export interface Books {
   requests: Record<string, number>;
 }
 
-/** `any`, because a test reads what it expects and fails by itself where that is not there. */
+// biome-ignore lint/suspicious/noExplicitAny: a test reads what it expects and fails by itself where that is not there
 export interface Reply extends RawReply { json: Record<string, any> }
 
 export interface CreditOptions { amount?: unknown; order?: string; customer?: unknown; currency?: unknown; ifMatch?: string }
@@ -23,9 +23,12 @@ export function retail() {
   beforeAll(async () => { service = await startRetailService({ port: 0, token }); });
   beforeEach(async () => { await raw(service.url, '/_reset', { method: 'POST' }); });
   afterAll(() => service.close());
+  return retailAt(() => service.url);
+}
 
+export function retailAt(url: () => string) {
   const call = (path: string, request: RawRequest = {}): Promise<RawReply> =>
-    raw(service.url, path, { ...request, headers: { authorization: `Bearer ${token}`, ...request.headers } });
+    raw(url(), path, { ...request, headers: { authorization: `Bearer ${token}`, ...request.headers } });
   const ask = async (path: string, request: RawRequest = {}): Promise<Reply> => {
     const reply = await call(path, request);
     return { ...reply, json: JSON.parse(reply.text) };
@@ -37,7 +40,7 @@ export function retail() {
   const credit = (key: string, { amount = 2_500, order = 'O-417', customer = 'C-17', currency = 'GBP', ifMatch }: CreditOptions = {}) =>
     post(`/orders/${order}/credits`, { amount, currency, customer_id: customer }, key, ifMatch);
   return {
-    get url() { return service.url; },
+    get url() { return url(); },
     call, ask,
     newKey: () => `op_${randomUUID()}`,
     credit: (key: string, options?: CreditOptions) => ask(...credit(key, options)),
@@ -45,10 +48,10 @@ export function retail() {
     cancel: (order: string, key: string, ifMatch?: string) => ask(...post(`/orders/${order}/cancel`, {}, key, ifMatch)),
     voidCredit: (receipt: string, key: string) => ask(...post(`/credits/${receipt}/void`, {}, key)),
     order: async (id = 'O-417') => (await ask(`/orders/${id}`)).json,
-    books: async (): Promise<Books> => JSON.parse((await raw(service.url, '/_books')).text),
-    reset: () => raw(service.url, '/_reset', { method: 'POST' }),
+    books: async (): Promise<Books> => JSON.parse((await raw(url(), '/_books')).text),
+    reset: () => raw(url(), '/_reset', { method: 'POST' }),
     async arm(fault: Record<string, unknown>) {
-      const reply = await raw(service.url, '/_faults', { method: 'POST', body: fault });
+      const reply = await raw(url(), '/_faults', { method: 'POST', body: fault });
       expect(reply.status, reply.text).toBe(200);
     },
   };

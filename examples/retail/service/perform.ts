@@ -7,8 +7,8 @@ import { drop, send, sendBadJson, sendCut } from './reply.js';
 export interface Manner {
   /** How often an admitted effect happens. */
   effects?: number;
-  /** From now to the decision. */
-  afterMs?: number;
+  /** When it is decided, in milliseconds since 1970: a time that a restart does not change. Absent or past: at once. */
+  due?: number;
 }
 
 /** Decides, applies and answers; behind an idempotency key, at most once. */
@@ -34,7 +34,7 @@ export async function perform(
       await execute();
       return send(res, refusal(500, 'INTERNAL'));
     case 'delay_commit':
-      return send(res, await execute({ afterMs: ms }));
+      return send(res, await execute({ due: Date.now() + ms }));
     case 'slow_reply': {
       const answer = await execute();
       await wait(ms);
@@ -45,8 +45,8 @@ export async function perform(
     case 'bad_json':
       return sendBadJson(res, await execute());
     case 'accept_202':
-      // Nobody waits for it any more; only a reset ends it early, and then there is nobody to tell.
-      execute({ afterMs: ms }).catch(() => undefined);
+      // Nobody waits for it any more. A reset ends it for good; the end of the process, or a full disk, until the next start.
+      execute({ due: Date.now() + ms }).catch(() => undefined);
       return send(res, { status: 202, body: { accepted: true } });
     case 'double_effect':
       return send(res, await execute({ effects: 2 }));

@@ -1,6 +1,5 @@
 /** The API, one entry per route: how a request is read and which rule of the shop it asks. */
-import type { IncomingHttpHeaders } from 'node:http';
-import { Malformed } from './answer.js';
+import { Malformed, type Answer } from './answer.js';
 import { convertTemperature } from './convert.js';
 import type { Tool } from './faults.js';
 import type { CreditRequest, Decision, Shop } from './shop.js';
@@ -9,13 +8,18 @@ export interface ApiRequest {
   /** The decoded path parameter; empty where the route has none. */
   param: string;
   query: URLSearchParams;
-  headers: IncomingHttpHeaders;
+  ifMatch?: string | undefined;
   body: Record<string, unknown>;
   /** The Idempotency-Key of a write; empty for a read. */
   key: string;
 }
 
-export interface Prepared {
+/** A write apart from its connection, so that it can be carried out after a restart; `route` is the route's name. */
+export interface Write extends Omit<ApiRequest, 'query'> { route: string }
+
+export interface PreparedRead { look(): Answer }
+
+export interface PreparedWrite {
   /** What the body means to this route; with route and parameter, an equal key must come with an equal meaning. */
   meaning?: unknown;
   decide(): Decision;
@@ -26,36 +30,36 @@ export interface Route {
   template: string;
   tool: Tool;
   /** Checks the form of the request alone. @throws Malformed */
-  prepare(request: ApiRequest, shop: Shop): Prepared;
+  prepare(request: ApiRequest, shop: Shop): PreparedRead | PreparedWrite;
 }
 
 const routes: readonly Route[] = [
   { method: 'GET', template: '/orders/{id}', tool: 'get_order',
-    prepare: ({ param }, shop) => ({ decide: () => shop.order(param) }) },
+    prepare: ({ param }, shop) => ({ look: () => shop.order(param) }) },
   { method: 'GET', template: '/orders/{id}/credit-quote', tool: 'quote_credit',
     prepare: ({ param, query }, shop) => {
       const amount = pence(numberIn(query, 'amount'));
-      return { decide: () => shop.quote(param, amount) };
+      return { look: () => shop.quote(param, amount) };
     } },
   { method: 'POST', template: '/orders/{id}/credits', tool: 'issue_credit',
-    prepare: ({ param, body, key, headers }, shop) => {
+    prepare: ({ param, body, key, ifMatch }, shop) => {
       const wanted = creditRequest(body);
-      return { meaning: wanted, decide: () => shop.decideCredit(param, wanted, key, headers['if-match']) };
+      return { meaning: wanted, decide: () => shop.decideCredit(param, wanted, key, ifMatch) };
     } },
   { method: 'GET', template: '/credits', tool: 'get_credit_receipt',
     prepare: ({ query }, shop) => {
       const key = textIn(query, 'request_key');
-      return { decide: () => shop.receiptUnder(key) };
+      return { look: () => shop.receiptUnder(key) };
     } },
   { method: 'POST', template: '/credits/{receipt_id}/void', tool: 'void_credit',
     prepare: ({ param, key }, shop) => ({ decide: () => shop.decideVoid(param, key) }) },
   { method: 'POST', template: '/orders/{id}/cancel', tool: 'cancel_order',
-    prepare: ({ param, key, headers }, shop) => ({ decide: () => shop.decideCancel(param, key, headers['if-match']) }) },
+    prepare: ({ param, key, ifMatch }, shop) => ({ decide: () => shop.decideCancel(param, key, ifMatch) }) },
   { method: 'GET', template: '/convert', tool: 'convert_temperature',
     prepare: ({ query }) => {
       const value = numberIn(query, 'value');
       const [from, to] = [textIn(query, 'from_unit'), textIn(query, 'to_unit')];
-      return { decide: () => convertTemperature(value, from, to) };
+      return { look: () => convertTemperature(value, from, to) };
     } },
 ];
 
@@ -65,6 +69,13 @@ export function nameOf({ method, template }: Route): string {
 }
 
 export const routeNames: readonly string[] = routes.map(nameOf);
+
+/** @throws Error for a name that is none. */
+export function routeNamed(name: string): Route {
+  const route = routes.find((candidate) => nameOf(candidate) === name);
+  if (route === undefined) throw new Error(`there is no route \`${name}\``);
+  return route;
+}
 
 const patterns = routes.map((route) => ({ route, pattern: new RegExp(`^${route.template.replace(/\{\w+\}/, '([^/]+)')}$`) }));
 

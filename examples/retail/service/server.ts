@@ -1,17 +1,17 @@
 /**
- * A synthetic retail service: the domain service that the example's contracts describe. Everything is in memory; the
- * paths that begin with `/_` are for tests and demonstrations and exist in no real service.
+ * A synthetic retail service: the domain service that the example's contracts describe. The paths that begin with `/_` are
+ * for tests and demonstrations and exist in no real service.
  */
 import { createHash, timingSafeEqual } from 'node:crypto';
 import { once } from 'node:events';
-import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { Malformed, refusal, type Answer } from './answer.js';
+import { Malformed, refusal } from './answer.js';
 import { readObject } from './body.js';
 import { isWrite } from './faults.js';
-import { perform, type Manner } from './perform.js';
+import { perform } from './perform.js';
 import { drop, send } from './reply.js';
-import { findRoute, nameOf, type Prepared, type Route } from './routes.js';
+import { findRoute, nameOf } from './routes.js';
 import { World } from './world.js';
 
 export interface RetailServiceOptions {
@@ -20,40 +20,58 @@ export interface RetailServiceOptions {
   host?: string;
   /** When set, every path but `/_*` asks for it as a bearer token. */
   token?: string | null;
+  /** A file that keeps orders, books, keys and delayed writes, though not faults, over a restart. Absent: in memory alone. */
+  journal?: string | null;
 }
 
 export interface RetailService {
   url: string;
-  /** Ends delayed work and open connections. */
+  /** Ends open connections and delayed work; with a journal, the next start takes that up. */
   close(): Promise<void>;
 }
 
-/** @throws the listening error (`EADDRINUSE`, `EACCES`, …) when the address cannot be had. */
-export async function startRetailService({ port, host = '127.0.0.1', token = null }: RetailServiceOptions): Promise<RetailService> {
-  let world = new World();
-  const reset = (): void => {
-    world.end();
-    world = new World();
-  };
-  const server = createServer((req, res) => {
-    const answering = isBackstage(req) ? serveBackstage(req, res, world, reset) : serveApi(req, res, world, token);
-    answering.catch((error: unknown) => fail(res, error));
-  });
+/**
+ * @throws the listening error (`EADDRINUSE`, `EACCES`, …) when the address cannot be had.
+ * @throws JournalError when the journal cannot be opened or replayed.
+ */
+export async function startRetailService(
+  { port, host = '127.0.0.1', token = null, journal = null }: RetailServiceOptions,
+): Promise<RetailService> {
+  const server = createServer();
   // Longer than any client pool's idle time, so that it is never this side which closes a connection under a request.
   server.keepAliveTimeout = 120_000;
   server.headersTimeout = 125_000;
   server.listen(port, host);
+  // The port before the journal: a second process with the same settings must not touch the file of the first. Connections
+  // wait for the journal, which is read in this same turn of the event loop.
   await once(server, 'listening');
+  let world = openWorld(journal, server);
+  const reset = (): void => {
+    world = world.next();
+  };
+  server.on('request', (req: IncomingMessage, res: ServerResponse) => {
+    const answering = isBackstage(req) ? serveBackstage(req, res, world, reset) : serveApi(req, res, world, token);
+    answering.catch((error: unknown) => fail(res, error));
+  });
   const { address, port: bound, family } = server.address() as AddressInfo;
   return {
     url: `http://${family === 'IPv6' ? `[${address}]` : address}:${bound}`,
     async close() {
-      world.end();
+      world.close();
       const closed = new Promise<void>((resolve) => server.close(() => resolve()));
       server.closeAllConnections();
       await closed;
     },
   };
+}
+
+function openWorld(journal: string | null, server: Server): World {
+  try {
+    return World.open(journal);
+  } catch (error) {
+    server.close();
+    throw error;
+  }
 }
 
 function isBackstage(req: IncomingMessage): boolean {
@@ -78,7 +96,7 @@ async function serveBackstage(req: IncomingMessage, res: ServerResponse, world: 
 async function serveApi(req: IncomingMessage, res: ServerResponse, world: World, token: string | null): Promise<void> {
   const found = findRoute(req.method ?? '', pathOf(req));
   const known = found !== null && 'route' in found;
-  world.books.arrived(known ? nameOf(found.route) : 'unknown');
+  world.arrived(known ? nameOf(found.route) : 'unknown');
   if (token !== null && !bears(req, token)) {
     return send(res, { ...refusal(401, 'UNAUTHENTICATED'), headers: { 'www-authenticate': 'Bearer' } });
   }
@@ -89,26 +107,8 @@ async function serveApi(req: IncomingMessage, res: ServerResponse, world: World,
   const param = decoded(found.rawParam);
   const key = isWrite(route.tool) ? requestKey(req) : '';
   const body = route.method === 'POST' ? await readObject(req) : {};
-  const prepared = route.prepare({ param, query: queryOf(req), headers: req.headers, body, key }, world.shop);
-  const execute = (manner: Manner = {}): Promise<Answer> => {
-    const decide = () => settle(prepared, manner, world);
-    return key === '' ? decide() : world.keys.once(key, fingerprint(route, param, prepared), decide);
-  };
+  const execute = world.prepare(route, { param, query: queryOf(req), ifMatch: req.headers['if-match'], body, key });
   await perform(execute, world.faults.take(route.tool), res, (ms) => world.wait(ms));
-}
-
-async function settle(prepared: Prepared, { effects = 1, afterMs = 0 }: Manner, world: World): Promise<Answer> {
-  if (afterMs > 0) await world.wait(afterMs);
-  const decision = prepared.decide();
-  if (typeof decision !== 'function') return decision;
-  const answer = decision();
-  for (let again = 1; again < effects; again += 1) decision();
-  return answer;
-}
-
-/** Headers are left out: a re-send whose `If-Match` has gone stale since is still the same request. */
-function fingerprint(route: Route, param: string, { meaning = null }: Prepared): string {
-  return JSON.stringify([route.template, param, meaning]);
 }
 
 function requestKey(req: IncomingMessage): string {
@@ -142,7 +142,10 @@ function decoded(rawParam: string): string {
 
 /** Malformed requests are answered. What else comes here is a client that left, a reset, or a defect of ours. */
 function fail(res: ServerResponse, error: unknown): void {
-  if (error instanceof Malformed) return send(res, error.answer);
+  if (error instanceof Malformed) {
+    send(res, error.answer);
+    return;
+  }
   const expected = res.req.socket.destroyed || (error instanceof Error && error.name === 'AbortError');
   if (!expected) console.error('retail service:', error);
   drop(res);

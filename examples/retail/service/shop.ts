@@ -1,14 +1,18 @@
 /**
- * The rules of the shop. A write is decided first and applied afterwards, in one turn of the event loop, so that nothing
- * comes between; the two are apart because the fault `double_effect` applies one decision twice.
+ * The rules of the shop. A write is decided first and the change that it admits made afterwards, in one turn of the event
+ * loop, so that nothing comes between. The two are apart because the journal comes between them and makes the same changes
+ * again after a restart, and because the fault `double_effect` has one decision happen twice.
  */
 import { randomBytes } from 'node:crypto';
 import { refusal, type Answer } from './answer.js';
-import type { Books } from './books.js';
+import type { Books, Cancellation, Credit, Void } from './books.js';
 import type { Order } from './seed.js';
 
-/** An answer that changes nothing, or the effect that was admitted; each call of it happens once more. */
-export type Decision = Answer | (() => Answer);
+/** Something that can happen to an order, in full: nothing else is needed to make it so. */
+export type Change = { credited: Credit } | { voided: Void } | { cancelled: Cancellation };
+
+/** An answer that changes nothing, or the change that was admitted; each call of it is one more of it. */
+export type Decision = Answer | (() => Change);
 
 export interface CreditRequest { amount: number; currency: string; customer_id: string }
 
@@ -43,21 +47,15 @@ export class Shop {
     if (order.status !== 'DELIVERED') return refusal(409, 'NOT_DELIVERED');
     if (wanted.currency !== order.currency) return refusal(422, 'CURRENCY');
     if (wanted.amount > order.refundable) return refusal(422, 'LIMIT');
-    return () => this.#credit(order, wanted.amount, key);
+    return () => ({ credited: { order_id: orderId, amount: wanted.amount, key, receipt_id: newReceiptId() } });
   }
 
   decideVoid(receiptId: string, key: string): Decision {
     const credit = this.#books.credit(receiptId);
-    const order = credit && this.#orders.get(credit.order_id);
-    if (credit === undefined || order === undefined) return refusal(404, 'NOT_FOUND');
+    if (credit === undefined) return refusal(404, 'NOT_FOUND');
     if (this.#books.isVoided(receiptId)) return refusal(409, 'ALREADY_VOIDED');
     const { amount, order_id } = credit;
-    return () => {
-      order.refundable += amount;
-      order.version += 1;
-      this.#books.enterVoid({ receipt_id: receiptId, order_id, amount, key });
-      return { status: 200, headers: etag(order), body: { receipt_id: receiptId, voided: true, amount } };
-    };
+    return () => ({ voided: { receipt_id: receiptId, order_id, amount, key } });
   }
 
   decideCancel(orderId: string, key: string, ifMatch: string | undefined): Decision {
@@ -65,13 +63,14 @@ export class Shop {
     if (order === undefined) return refusal(404, 'NOT_FOUND');
     if (!matches(ifMatch, order)) return refusal(412, 'VERSION');
     if (order.status !== 'PENDING') return refusal(409, 'NOT_PENDING');
-    return () => {
-      order.status = 'CANCELLED';
-      order.cancelled_by = key;
-      order.version += 1;
-      this.#books.enterCancellation({ order_id: orderId, key });
-      return this.order(orderId);
-    };
+    return () => ({ cancelled: { order_id: orderId, key } });
+  }
+
+  /** Makes a change, just decided or read from the journal, and answers for it. @throws Error for an order that is not here. */
+  make(change: Change): Answer {
+    if ('credited' in change) return this.#credit(change.credited);
+    if ('voided' in change) return this.#void(change.voided);
+    return this.#cancel(change.cancelled);
   }
 
   /** The read-back: what happened under this request key. Two credits under one key are told as two, never hidden. */
@@ -90,15 +89,43 @@ export class Shop {
     };
   }
 
-  #credit(order: Order, amount: number, key: string): Answer {
-    // Random, so that a receipt from before a reset never names a credit from after it.
-    const receipt_id = `CR-${randomBytes(5).toString('hex').toUpperCase()}`;
+  #credit(credit: Credit): Answer {
+    const { order_id, amount, receipt_id } = credit;
+    const order = this.#changed(order_id);
     order.refundable -= amount;
-    order.version += 1;
-    this.#books.enterCredit({ order_id: order.order_id, amount, key, receipt_id });
-    const { order_id, currency, refundable } = order;
+    this.#books.enterCredit(credit);
+    const { currency, refundable } = order;
     return { status: 201, headers: etag(order), body: { receipt_id, order_id, amount, currency, refundable } };
   }
+
+  #void(entry: Void): Answer {
+    const { order_id, amount, receipt_id } = entry;
+    const order = this.#changed(order_id);
+    order.refundable += amount;
+    this.#books.enterVoid(entry);
+    return { status: 200, headers: etag(order), body: { receipt_id, voided: true, amount } };
+  }
+
+  #cancel(entry: Cancellation): Answer {
+    const order = this.#changed(entry.order_id);
+    order.status = 'CANCELLED';
+    order.cancelled_by = entry.key;
+    this.#books.enterCancellation(entry);
+    return this.order(entry.order_id);
+  }
+
+  /** The order in its next version. */
+  #changed(orderId: string): Order {
+    const order = this.#orders.get(orderId);
+    if (order === undefined) throw new Error(`there is no order \`${orderId}\``);
+    order.version += 1;
+    return order;
+  }
+}
+
+/** Random, so that a receipt from before a reset never names a credit from after it. */
+function newReceiptId(): string {
+  return `CR-${randomBytes(5).toString('hex').toUpperCase()}`;
 }
 
 function etag(order: Order): Record<string, string> {
