@@ -74,33 +74,49 @@ async function saveKeys(databaseUrl: string, secrets: DevelopmentSecrets): Promi
 }
 
 const exampleStartMs = 10_000;
+const retryMs = 200;
 
 /** A process of its own, as a domain service is; it ends with this one, and its journal keeps what it has done. */
 async function startExample(config: Config, secrets: DevelopmentSecrets, stops: (() => Promise<void>)[]): Promise<string> {
-  const lines: string[] = [];
+  const until = performance.now() + exampleStartMs;
+  for (;;) {
+    const started = await launchExample(config, secrets);
+    if ('url' in started) {
+      stops.push(started.stop);
+      return started.url;
+    }
+    // the child of a set-up that was killed a moment ago may still be letting go of the port
+    if (!started.said.includes('EADDRINUSE') || performance.now() > until) {
+      throw new Error(`the example service did not start on port ${config.example.port}: ${started.said}. Move it with CALLGATE_EXAMPLE_PORT.`);
+    }
+    await delay(retryMs);
+  }
+}
+
+async function launchExample(config: Config, secrets: DevelopmentSecrets): Promise<{ url: string; stop(): Promise<void> } | { said: string }> {
+  let said = 'it said nothing';
   let heard: (url: string) => void = () => undefined;
-  const url = new Promise<string>((resolve) => { heard = resolve; });
+  const listening = new Promise<string>((resolve) => { heard = resolve; });
   const service = await spawnBound([process.execPath, projectFile('dist', 'examples', 'retail', 'service', 'main.js')], {
-    farewell: 'TERM',
+    farewell: 'KILL',
     env: {
-      ...process.env, PORT: String(config.example.port), RETAIL_TOKEN: secrets.example_token, RETAIL_JOURNAL: join(config.data.dir, 'example.journal'),
+      PATH: process.env['PATH'], PORT: String(config.example.port), RETAIL_TOKEN: secrets.example_token,
+      RETAIL_JOURNAL: join(config.data.dir, 'example.journal'),
     },
     onLine(line) {
-      lines.push(line);
-      const listening = /listening on (http:\S+)/.exec(line)?.[1];
-      if (listening) heard(listening);
+      said = line;
+      const url = /listening on (http:\S+)/.exec(line)?.[1];
+      if (url) heard(url);
     },
   });
-  stops.push(async () => {
+  const stop = async (): Promise<void> => {
     service.signal('SIGTERM');
     await service.ended;
-  });
-  const late = delay(exampleStartMs, null, { ref: false });
-  const started = await Promise.race([url, service.ended.then(() => null), late]);
-  if (started === null) {
-    throw new Error(`the example service did not start on port ${config.example.port}: ${lines.at(-1) ?? 'it said nothing'}. Move it with CALLGATE_EXAMPLE_PORT.`);
-  }
-  return started;
+  };
+  const url = await Promise.race([listening, service.ended.then(() => null), delay(exampleStartMs, null, { ref: false })]);
+  if (url !== null) return { url, stop };
+  await stop();
+  return { said };
 }
 
 /** Written whole and readable by its owner alone, since it holds keys; gone when the set-up has stopped. */
