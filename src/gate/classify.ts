@@ -6,14 +6,14 @@
  * | 2xx that matches the result schema                  | committed                                      |
  * | 2xx unreadable, truncated or off-schema             | committed is claimed: read back                |
  * | 202, or accepted as the contract says               | accepted                                       |
- * | an error that the contract maps                     | as mapped                                      |
+ * | an error that the contract maps, `not_found` too    | as mapped; without effect                      |
  * | 429                                                 | not_committed, rate limited                    |
  * | 408, 425, 3xx, unmapped 5xx, reset, deadline        | unknown                                        |
  * | other unmapped 4xx                                  | rejected                                       |
  *
  * While an earlier attempt is unknown, only positive evidence counts; that rule comes before the contract's mapping.
  */
-import { type ErrorRule, EvaluationError, type Scope, type ToolPlan } from '../contract/plan.js';
+import { type ErrorRule, EvaluationError, type Expression, type Scope, type ToolPlan } from '../contract/plan.js';
 import type { Json } from '../model.js';
 import type { Exchange } from '../upstream/exchange.js';
 
@@ -22,7 +22,8 @@ export type Verdict =
   /** The effect is claimed, but there is no answer to give yet. */
   | { outcome: 'claimed' }
   | { outcome: 'accepted' }
-  | { outcome: 'rejected'; rule: ErrorRule | null; status: number }
+  /** `notFound`: as the contract says, so that it shares the one answer with what is out of sight. */
+  | { outcome: 'rejected'; rule: ErrorRule | null; status: number; notFound: boolean }
   | { outcome: 'not_committed'; sent: boolean; rateLimited: boolean; retryAfter: string | undefined; rule: ErrorRule | null }
   | { outcome: 'unknown'; why: string };
 
@@ -50,13 +51,14 @@ function classifyAlone(tool: ToolPlan, exchange: Exchange, callScope: Scope): Ve
   const mapped = mappedBy(tool, scope);
   if (mapped === 'unclear') return { outcome: 'unknown', why: 'a rule of the contract could not be evaluated' };
   if (mapped) return asMapped(mapped, status, headers['retry-after']);
-  if (accepted(tool, scope)) return { outcome: 'accepted' };
+  if (holds(tool.notFound, scope)) return { outcome: 'rejected', rule: null, status, notFound: true };
+  if (tool.async ? holds(tool.async.accepted, scope) : status === 202) return { outcome: 'accepted' };
   if (status >= 200 && status < 300) {
     const admitted = 'json' in exchange.body ? tool.admitResult(exchange.body.json) : null;
     return admitted ? { outcome: 'committed', result: admitted.result } : { outcome: 'claimed' };
   }
   if (status === 429) return { outcome: 'not_committed', sent: true, rateLimited: true, retryAfter: headers['retry-after'], rule: null };
-  if (status >= 400 && status < 500 && status !== 408 && status !== 425) return { outcome: 'rejected', rule: null, status };
+  if (status >= 400 && status < 500 && status !== 408 && status !== 425) return { outcome: 'rejected', rule: null, status, notFound: false };
   return { outcome: 'unknown', why: `status ${status}` };
 }
 
@@ -70,10 +72,9 @@ function mappedBy(tool: ToolPlan, scope: Scope): ErrorRule | 'unclear' | undefin
   }
 }
 
-function accepted(tool: ToolPlan, scope: Scope): boolean {
-  if (!tool.async) return scope.status === 202;
+function holds(expression: Expression<boolean> | null, scope: Scope): boolean {
   try {
-    return tool.async.accepted.evaluate(scope);
+    return expression?.evaluate(scope) ?? false;
   } catch (error) {
     if (error instanceof EvaluationError) return false;
     throw error;
@@ -85,7 +86,7 @@ function asMapped(rule: ErrorRule, status: number, retryAfter: string | undefine
     case 'committed': return { outcome: 'claimed' };
     case 'accepted': return { outcome: 'accepted' };
     case 'unknown': return { outcome: 'unknown', why: `status ${status}, as the contract says` };
-    case 'rejected': return { outcome: 'rejected', rule, status };
+    case 'rejected': return { outcome: 'rejected', rule, status, notFound: rule.class === 'not_found' };
     case 'not_committed': return { outcome: 'not_committed', sent: true, rateLimited: rule.class === 'rate_limited', retryAfter, rule };
   }
 }

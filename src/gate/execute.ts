@@ -6,19 +6,20 @@
  */
 import { randomUUID } from 'node:crypto';
 import type { RenderedRequest } from '../contract/plan.js';
-import { refuse, type Refusal } from '../errors.js';
+import { LedgerUnavailable, refuse, type Refusal } from '../errors.js';
 import type { Exchange } from '../upstream/exchange.js';
 import type { AdmittedCall } from './calls.js';
 import { operationId } from './identity.js';
 import { byName } from './observe.js';
 import type { Parts } from './parts.js';
-import type { Dossier, Intent, Operation } from './ports.js';
+import type { Dossier, Intent, Operation, Reservation } from './ports.js';
 import type { Progress } from './progress.js';
 import { decisionReceipt } from './receipts.js';
 import type { Run } from './run.js';
 import { resourceOf } from './resource.js';
 import { callScope } from './scope.js';
 import { guardTopic } from './turn.js';
+import { withdraw } from './withdraw.js';
 
 export type Reserved = { run: Run; attemptId: string; sendBefore: number; topics: string[]; release(): void };
 
@@ -34,23 +35,40 @@ export async function reserve(
   const { settings } = parts;
   const fenceFrom = performance.now();
   const intent = intentOf(parts, call, progress, call.tool.render(callScope(call)));
-  const reservation = await parts.ledger.reserve(intent);
+  const run = runOf(parts, call, intent, fenceFrom, legalActions);
+  const reservation = await reserveOrWithdraw(run, intent);
   if (!reservation.reserved) {
     if (reservation.because !== 'budget') return { conflict: reservation.because };
     return refuse('BUDGET_EXHAUSTED', `The budget of executions for today is used up: ${reservation.used} of ${reservation.quota}.`);
   }
   progress.decisionReceipt = intent.receipt.id;
+  const { operation } = run;
+  return { run, attemptId: intent.attemptId, sendBefore: fenceFrom + settings.sendWindowMs,
+    topics: intent.guardKeys.map((key) => guardTopic(operation.tenant, key)), release: parts.hold({ tenant: operation.tenant, id: operation.id, fence: 1 }) };
+}
+
+/** Of an intent whose acknowledgement never came nobody is told that it was sent, and it is not: should it be there after all, it is taken back. */
+async function reserveOrWithdraw(run: Run, intent: Intent): Promise<Reservation> {
+  try {
+    return await run.parts.ledger.reserve(intent);
+  } catch (error) {
+    if (error instanceof LedgerUnavailable) void withdraw(run, performance.now() + intent.leaseMs);
+    throw error;
+  }
+}
+
+/** As the ledger has it once the intent is durable. */
+function runOf(parts: Parts, call: AdmittedCall, intent: Intent, fenceFrom: number, legalActions: (state: string) => string[]): Run {
+  const { leaseMs, reconcileDeadlineMs, sendWindowMs } = parts.settings;
   const operation: Operation = {
     ...intent.operation, state: 'sending', fence: 1, owner: parts.replica, attempt: 1, attempts: [], unknownAttempts: 0, effectSeen: false, verified: false,
     reason: null, outcome: null, effectReceipt: null, answer: null,
-    clock: { sinceCreated: 0, sinceFirstSent: 0, untilSendBy: settings.sendWindowMs, untilAbsent: null, untilReconcileBy: settings.reconcileDeadlineMs, untilDue: settings.leaseMs },
+    clock: { sinceCreated: 0, sinceFirstSent: 0, untilSendBy: sendWindowMs, untilAbsent: null, untilReconcileBy: reconcileDeadlineMs, untilDue: leaseMs },
   };
-  const run: Run = {
+  return {
     parts, tool: call.tool, operation, dossier: intent.operation.dossier, absentFrom: null, firstSentAt: fenceFrom,
-    reconcileBy: fenceFrom + settings.reconcileDeadlineMs, takenOver: false, legalActions,
+    reconcileBy: fenceFrom + reconcileDeadlineMs, takenOver: false, legalActions,
   };
-  return { run, attemptId: intent.attemptId, sendBefore: fenceFrom + settings.sendWindowMs,
-    topics: intent.guardKeys.map((key) => guardTopic(operation.tenant, key)), release: parts.hold({ tenant: operation.tenant, id: operation.id, fence: 1 }) };
 }
 
 export function send({ run, attemptId, sendBefore }: Reserved): Promise<Exchange> {

@@ -12,6 +12,8 @@ export interface Committed {
   aftermath?: Aftermath | null;
   /** A read-back is still owed: keep looking, and tell the caller how it can look itself. */
   owed?: boolean;
+  /** Where it is owed: from when on an empty read-back contradicts the effect. */
+  missingInMs?: number;
 }
 
 /** Ended without an effect. */

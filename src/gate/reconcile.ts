@@ -31,21 +31,30 @@ const firstResendMs = 100;
 export async function reconcile(run: Run, exchange: Exchange, until: number): Promise<Finding> {
   const verdict = classify(run.tool, exchange, { unknownBefore: run.operation.unknownAttempts, scope: runScope(run) });
   run.parts.metrics.exchange(run.tool.service, verdict.outcome);
+  const pauseMs = pauseFor(run, exchange);
   run.operation.attempts = [...run.operation.attempts, {
     number: run.operation.attempt, sent: exchange.sent, status: exchange.kind === 'response' ? exchange.status : null,
     reason: exchange.kind === 'failure' ? exchange.reason : 'unreadable' in exchange.body ? exchange.body.unreadable : null,
     outcome: verdict.outcome === 'claimed' ? 'committed' : verdict.outcome, ms: Math.round(exchange.ms * 10) / 10,
   }];
-  return follow(run, verdict, until);
+  return follow(run, verdict, pauseMs, until);
 }
 
-async function follow(run: Run, verdict: Verdict, until: number): Promise<Finding> {
+/** What a 429 asks of every caller of the service, whatever it proves about this attempt. */
+function pauseFor({ parts, tool }: Run, exchange: Exchange): number {
+  if (exchange.kind !== 'response' || exchange.status !== 429) return 0;
+  const pauseMs = parts.retryAfterMs(exchange.headers['retry-after']) ?? defaultPauseMs;
+  parts.upstreamGate.pause(tool.service, pauseMs);
+  return pauseMs;
+}
+
+async function follow(run: Run, verdict: Verdict, pauseMs: number, until: number): Promise<Finding> {
   switch (verdict.outcome) {
     case 'committed': return confirm(run, verdict.result, until);
     case 'claimed': return confirm(run, null, until);
     case 'accepted': return awaitAccepted(run, until);
-    case 'rejected': return rejected(verdict.rule, verdict.status);
-    case 'not_committed': return verdict.rateLimited ? rateLimited(run, verdict) : nothingHappened(run, verdict, until);
+    case 'rejected': return rejected(verdict);
+    case 'not_committed': return verdict.rateLimited ? rateLimited(run, verdict, pauseMs) : nothingHappened(run, verdict, until);
     case 'unknown': return becomeUnknown(run, until);
   }
 }
@@ -57,7 +66,12 @@ async function confirm(run: Run, result: Json, until: number): Promise<Finding> 
   const seen = await look(run, Math.min(until, performance.now() + confirmMs), (found) => found.found === 'committed' || found.found === 'mismatch');
   if (seen.found === 'committed') return verified(run, seen, result, until);
   if (seen.found === 'mismatch') return { kind: 'review', reason: 'MISMATCH', readback: seen.evidence, result };
-  return { kind: 'committed', result, verified: false, owed: true };
+  return { kind: 'committed', result, verified: false, owed: true, missingInMs: settleWindowMs(run) };
+}
+
+/** After the last byte of an attempt; before it has passed, an empty read-back says nothing. */
+function settleWindowMs({ tool }: Run): number {
+  return (tool.readback?.settleAfterMs ?? 0) + (tool.readback?.lagMs ?? 0);
 }
 
 async function verified(run: Run, seen: Extract<ReadBack, { found: 'committed' }>, result: Json, until: number): Promise<Finding> {
@@ -93,16 +107,16 @@ export async function pollAccepted(run: Run, until: number): Promise<Finding> {
   return later(run);
 }
 
-function rejected(rule: ErrorRule | null, status: number): Finding {
-  const code: ProblemCode = rule?.class === 'version_conflict' || (!rule && status === 412) ? 'UPSTREAM_VERSION_CONFLICT' : rule?.class === 'not_found' ? 'NOT_FOUND' : 'UPSTREAM_REJECTED';
+function rejected({ rule, status, notFound }: Extract<Verdict, { outcome: 'rejected' }>): Finding {
+  const conflict = rule?.class === 'version_conflict' || (!rule && status === 412);
+  const code: ProblemCode = notFound ? 'NOT_FOUND' : conflict ? 'UPSTREAM_VERSION_CONFLICT' : 'UPSTREAM_REJECTED';
   return { kind: 'ended', state: 'rejected', outcome: 'rejected', code, rule };
 }
 
-function rateLimited(run: Run, verdict: Extract<Verdict, { outcome: 'not_committed' }>): Finding {
-  const { parts, tool } = run;
-  const retryAfterMs = parts.retryAfterMs(verdict.retryAfter) ?? defaultPauseMs;
+function rateLimited({ parts, tool }: Run, { retryAfter, rule }: Extract<Verdict, { outcome: 'not_committed' }>, pauseMs: number): Finding {
+  const retryAfterMs = pauseMs || (parts.retryAfterMs(retryAfter) ?? defaultPauseMs);
   parts.upstreamGate.pause(tool.service, retryAfterMs);
-  return { kind: 'ended', state: 'rate_limited', outcome: 'not_committed', code: 'RATE_LIMITED', rule: null, retryAfterMs };
+  return { kind: 'ended', state: 'rate_limited', outcome: 'not_committed', code: 'RATE_LIMITED', rule, retryAfterMs };
 }
 
 /** Nothing happened in this attempt, and none before it is in doubt: again, within the budgets, or the end. */
@@ -118,11 +132,10 @@ async function nothingHappened(run: Run, verdict: { sent: boolean; rule: ErrorRu
 
 /** It may have happened. From here on nothing equal runs until evidence or a person says otherwise. */
 export async function becomeUnknown(run: Run, until: number, extraWindowMs = 0): Promise<Finding> {
-  const { operation, tool, parts } = run;
-  const windowMs = (tool.readback?.settleAfterMs ?? 0) + (tool.readback?.lagMs ?? 0) + extraWindowMs;
+  const { operation, parts } = run;
   const moved = await move(run, {
     from: ['sending', 'accepted', 'unknown'], to: 'unknown', outcome: 'unknown', attempts: operation.attempts, unknownAttempts: operation.unknownAttempts + 1,
-    absentInMs: windowMs, dueInMs: parts.settings.leaseMs,
+    absentInMs: settleWindowMs(run) + extraWindowMs, dueInMs: parts.settings.leaseMs,
   });
   if (!moved) return lost;
   parts.locks.announce(operation.id);
@@ -132,13 +145,18 @@ export async function becomeUnknown(run: Run, until: number, extraWindowMs = 0):
 /** Also the way in for recovery. */
 export async function pursueUnknown(run: Run, until: number): Promise<Finding> {
   if (!run.tool.readback) return withoutReadBack(run, until);
-  const provesAbsence = (seen: ReadBack): boolean => seen.found === 'absent' && run.absentFrom !== null && seen.began >= run.absentFrom && !run.operation.effectSeen;
-  const seen = await look(run, until, (found) => found.found === 'committed' || found.found === 'mismatch' || provesAbsence(found));
+  const absence = (seen: ReadBack): boolean => provesAbsence(run, seen) && !run.operation.effectSeen;
+  const seen = await look(run, until, (found) => found.found === 'committed' || found.found === 'mismatch' || absence(found));
   if (seen.found === 'committed') return verified(run, seen, null, until);
   if (seen.found === 'mismatch') return { kind: 'review', reason: 'MISMATCH', readback: seen.evidence };
-  if (provesAbsence(seen) && seen.found === 'absent') return provenAbsent(run, seen.evidence, until);
+  if (seen.found === 'absent' && absence(seen)) return provenAbsent(run, seen.evidence, until);
   if (performance.now() >= run.reconcileBy) return { kind: 'review', reason: 'DEADLINE_PASSED' };
   return later(run);
+}
+
+/** Only a read that began after the window. */
+function provesAbsence({ absentFrom }: Run, seen: ReadBack): boolean {
+  return seen.found === 'absent' && absentFrom !== null && seen.began >= absentFrom;
 }
 
 async function provenAbsent(run: Run, evidence: JsonObject, until: number): Promise<Finding> {
@@ -186,15 +204,16 @@ async function sendAgain(run: Run, until: number, beyondAttempts = false): Promi
   return reconcile(run, exchange, until);
 }
 
-/** A committed effect whose read-back was owed. Recovery's way in. */
+/**
+ * A committed effect whose read-back was owed. Recovery's way in. The result that was told stays the result. The entity is not held against
+ * the declaration any more: its guard key is free, and another write may have moved it on.
+ */
 export async function verifyLater(run: Run, until: number): Promise<Finding> {
   const known = (run.operation.answer?.['result'] ?? null) as Json;
-  const windowMs = (run.tool.readback?.settleAfterMs ?? 0) + (run.tool.readback?.lagMs ?? 0) + run.tool.upstream.deadlineMs;
-  const late = run.operation.clock.sinceFirstSent !== null && run.operation.clock.sinceFirstSent > windowMs;
-  const seen = await look(run, until, (found) => found.found === 'committed' || found.found === 'mismatch' || (late && found.found === 'absent'));
-  if (seen.found === 'committed') return verified(run, seen, known, until);
+  const seen = await look(run, until, (found) => found.found === 'committed' || found.found === 'mismatch' || provesAbsence(run, found));
+  if (seen.found === 'committed') return { kind: 'committed', result: known ?? seen.result, verified: true, readback: seen.evidence };
   if (seen.found === 'mismatch') return { kind: 'review', reason: 'MISMATCH', readback: seen.evidence, result: known };
-  if (late && seen.found === 'absent') return { kind: 'review', reason: 'MISSING_AFTER_COMMIT', readback: seen.evidence, result: known };
+  if (seen.found === 'absent' && provesAbsence(run, seen)) return { kind: 'review', reason: 'MISSING_AFTER_COMMIT', readback: seen.evidence, result: known };
   if (performance.now() >= run.reconcileBy) return { kind: 'review', reason: 'DEADLINE_PASSED', result: known };
   return later(run);
 }

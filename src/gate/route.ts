@@ -3,7 +3,7 @@
  * Also the ways to put an operation down without an outcome: for later, or for a person.
  */
 import { EvaluationError } from '../contract/plan.js';
-import { problems } from '../errors.js';
+import { LedgerUnavailable, problems } from '../errors.js';
 import type { Json } from '../model.js';
 import type { Told } from './answer.js';
 import type { Committed, Ended, Finding, ForReview } from './finding.js';
@@ -17,10 +17,13 @@ import { move, type Run, runScope } from './run.js';
 export type Standing = 'settled' | 'open' | 'lost';
 
 export async function route(run: Run, finding: Finding): Promise<Standing> {
-  const moved = await write(run, finding);
-  if (moved) return finding.kind === 'later' ? 'open' : 'settled';
-  if (finding.kind === 'committed') await testify(run);
-  return 'lost';
+  try {
+    if (await write(run, finding)) return finding.kind === 'later' ? 'open' : 'settled';
+  } catch (error) {
+    if (finding.kind === 'committed' && error instanceof LedgerUnavailable) void insist(run, finding);
+    throw error;
+  }
+  return finding.kind === 'committed' ? testify(run, finding) : 'lost';
 }
 
 async function write(run: Run, finding: Finding): Promise<boolean> {
@@ -50,7 +53,7 @@ async function settleCommitted(run: Run, evidence: Committed): Promise<boolean> 
   return move(run, {
     from: ['sending', 'accepted', 'unknown', 'committed'], to: 'committed', outcome: 'committed', verified: evidence.verified, effectSeen: true, reason: null,
     attempts: operation.attempts, answer: told as unknown as StoredAnswer, settle: true, dueInMs: evidence.owed ? firstLookMs : null, release: true,
-    receipt, effectReceipt: receipt.id, seen: seenAfter(run, evidence.aftermath),
+    absentInMs: evidence.missingInMs ?? null, receipt, effectReceipt: receipt.id, seen: seenAfter(run, evidence.aftermath),
   });
 }
 
@@ -70,7 +73,8 @@ function verifyWith(run: Run): Pick<Told, 'verifyWith'> {
 /** Its own write moved the version, and the answer reports the state: the session's next proposal rests on that. */
 function seenAfter({ operation, dossier }: Run, aftermath: Aftermath | null | undefined): SeenEntity[] {
   const entity = dossier.baseline.entity;
-  if (!entity) return [];
+  // A later verification tells the session nothing new, and it may have read the entity since.
+  if (!entity || operation.state === 'committed') return [];
   return [{
     tenant: operation.tenant, principal: operation.principal, subject: operation.subject, sessionId: operation.sessionId, entity,
     version: aftermath?.version ?? null, state: aftermath?.states[entity] ?? null,
@@ -122,12 +126,38 @@ export async function putDown(run: Run, dueInMs: number): Promise<boolean> {
   return move(run, { from: [run.operation.state], to: run.operation.state, release: true, dueInMs: Math.max(0, Math.round(dueInMs)) });
 }
 
-/** Our lease was lost and our answer says that it happened: evidence that no fencing token can make untrue. */
-async function testify(run: Run): Promise<void> {
+/**
+ * Our lease was lost and our answer says that it happened: evidence that no fencing token can make untrue. What is still open is settled
+ * under the present fence; what was called ended, or was sent again since, is contradicted.
+ */
+async function testify(run: Run, evidence: Committed): Promise<Standing> {
   const { operation, parts } = run;
-  const state = await parts.ledger.witness(operation.tenant, operation.id);
-  if (state === null || state === 'committed' || state === 'unknown' || state === 'accepted' || state === 'review') return;
+  await parts.ledger.witness(operation.tenant, operation.id);
   const current = await parts.ledger.get(operation.tenant, operation.id);
-  if (!current || current.state === 'committed' || (current.state === 'sending' && current.attempt === operation.attempt)) return;
-  await toReview({ ...run, operation: { ...current, effectSeen: true } }, { kind: 'review', reason: 'CONTRADICTED' });
+  if (!current || current.state === 'committed' || current.state === 'review') return 'lost';
+  const open = current.state === 'sending' || current.state === 'unknown' || current.state === 'accepted';
+  const attempts = [...current.attempts.filter(({ number }) => number !== operation.attempt), ...operation.attempts.slice(-1)];
+  const successor: Run = { ...run, operation: { ...current, attempts, effectSeen: true } };
+  const settled = open && current.attempt === operation.attempt
+    ? await settleCommitted(successor, evidence)
+    : await toReview(successor, { kind: 'review', reason: 'CONTRADICTED' });
+  if (settled) run.operation = successor.operation;
+  return settled ? 'settled' : 'lost';
+}
+
+const insistMs = 1000;
+const insistTimes = 120;
+
+/** The effect is known to this process alone while the ledger is away: told as soon as it is back, however the lease has fared meanwhile. */
+async function insist(run: Run, evidence: Committed): Promise<void> {
+  const mine: Run = { ...run, operation: { ...run.operation } };
+  for (let n = 0; n < insistTimes; n++) {
+    await new Promise((resolve) => { setTimeout(resolve, insistMs).unref(); });
+    try {
+      await testify(mine, evidence);
+      return;
+    } catch (error) {
+      if (!(error instanceof LedgerUnavailable)) return run.parts.log.error({ err: error, operation: run.operation.id }, 'a known effect could not be recorded');
+    }
+  }
 }

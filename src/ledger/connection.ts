@@ -24,15 +24,16 @@ export interface Statement {
 
 export class LaneConnection {
   private client: Promise<pg.Client> | undefined;
+  private open: pg.Client | undefined;
 
   constructor(private readonly options: ConnectionOptions) {}
 
-  /** Statements of one transaction, sent in one go; results in order. @throws the first error; then nothing was committed, save when the acknowledgement was lost. */
-  async run(statements: Statement[]): Promise<pg.QueryResult[]> {
+  /** Statements of one transaction, sent in one go; results by the statement's name. @throws the first error; then nothing was committed, save when the acknowledgement was lost. */
+  async run(statements: Statement[]): Promise<Map<string, pg.QueryResult>> {
     const client = await this.connected();
     const [only] = statements;
     try {
-      if (statements.length === 1 && only) return [await this.send(client, only)];
+      if (statements.length === 1 && only) return new Map([[only.name, await this.send(client, only)]]);
       const sent = [
         client.query('begin'),
         ...statements.map((statement) => this.send(client, statement)),
@@ -41,11 +42,18 @@ export class LaneConnection {
       const results = await Promise.allSettled(sent);
       const failed = results.find((result) => result.status === 'rejected');
       if (failed) throw failed.reason;
-      return results.slice(1, -1).map((result) => (result as PromiseFulfilledResult<pg.QueryResult>).value);
+      return new Map(statements.map(({ name }, n) => [name, (results[n + 1] as PromiseFulfilledResult<pg.QueryResult>).value]));
     } catch (error) {
       if (errorKind(error) === 'unavailable') this.drop(client);
       throw error;
     }
+  }
+
+  /** The next statement goes over a new connection. */
+  abandon(): void {
+    const { client } = this;
+    this.client = undefined;
+    void client?.then((open) => open.end()).catch(() => undefined);
   }
 
   async close(): Promise<void> {
@@ -59,11 +67,11 @@ export class LaneConnection {
   }
 
   private connected(): Promise<pg.Client> {
-    this.client ??= this.connect().catch((error: unknown) => {
-      this.client = undefined;
-      throw error;
-    });
-    return this.client;
+    if (this.client) return this.client;
+    const opening = this.connect();
+    this.client = opening;
+    opening.catch(() => this.forget(opening));
+    return opening;
   }
 
   private async connect(): Promise<pg.Client> {
@@ -74,17 +82,24 @@ export class LaneConnection {
     } as pg.ClientConfig);
     client.on('error', () => this.drop(client));
     await client.connect();
+    this.open = client;
     return client;
   }
 
+  /** An old connection can report its end after a new one has taken its place. */
   private drop(client: pg.Client): void {
-    this.client = undefined;
+    if (this.open === client) this.client = undefined;
     client.end().catch(() => undefined);
+  }
+
+  private forget(opening: Promise<pg.Client>): void {
+    if (this.client === opening) this.client = undefined;
   }
 }
 
 export function createPool(options: ConnectionOptions, max: number): pg.Pool {
-  const pool = new pg.Pool({ ...clientConfig(options), max });
+  // Bounded in age: after a failover a connection to the old primary may go on answering reads, and is used as long as it does.
+  const pool = new pg.Pool({ ...clientConfig(options), max, maxLifetimeSeconds: 60 });
   pool.on('error', () => undefined); // an idle connection that broke is replaced by the pool
   return pool;
 }
@@ -99,11 +114,25 @@ function clientConfig(options: ConnectionOptions): pg.ClientConfig {
   };
 }
 
+/** A row that could not even be put into words. */
+export class Unwritable extends Error {
+  constructor(cause: unknown) {
+    super('a row cannot be written', { cause });
+    this.name = 'Unwritable';
+  }
+}
+
+/** Of a server that was a primary once. */
+export function isReadOnly(error: unknown): boolean {
+  return (error as { code?: unknown }).code === '25006';
+}
+
 /**
  * `unavailable`: lost or refused connections (no SQLSTATE, class 08, 57P), a server that cannot write now (25006 after a
  * failover, 53 out of resources). `contention`: serialization failures and deadlocks. Everything else is about a row.
  */
 export function errorKind(error: unknown): ErrorKind {
+  if (error instanceof Unwritable) return 'row';
   const code = (error as { code?: unknown }).code;
   if (typeof code !== 'string' || !/^[0-9A-Z]{5}$/.test(code) || /^E[A-Z]/.test(code)) return 'unavailable';
   if (code.startsWith('40')) return 'contention';

@@ -23,11 +23,17 @@ export function toTaken(rows: OperationRow[], sealer: Sealer): Operation[] {
   return rows.map((row) => toOperation(row, sealer));
 }
 
-/** Only while still owned under the fence that the owner knows; a lease that was taken over is not won back. */
+/**
+ * Only while still owned under the fence that the owner knows; a lease that was taken over is not won back. What a flush is moving right
+ * now is passed over: it needs no renewal this time, and waiting for it in another order than the flush's would be a deadlock.
+ */
 const renewText = `
 update operations o set due_at = now() + $2::float8 * interval '1 ms'
-from unnest($3::text[], $4::text[], $5::integer[]) as held (tenant, operation_id, fence)
-where o.tenant = held.tenant and o.operation_id = held.operation_id and o.fence = held.fence and o.owner = $1`;
+where (o.tenant, o.operation_id) in (
+  select h.tenant, h.operation_id
+  from unnest($3::text[], $4::text[], $5::integer[]) as held (tenant, operation_id, fence)
+  join operations h on h.tenant = held.tenant and h.operation_id = held.operation_id and h.fence = held.fence and h.owner = $1
+  for update of h skip locked)`;
 
 export function renewStatement(owner: string, leaseMs: number, held: { tenant: string; id: string; fence: number }[]): Statement {
   return {
@@ -37,7 +43,13 @@ export function renewStatement(owner: string, leaseMs: number, held: { tenant: s
 }
 
 /** At shutdown: what this replica still holds is due at once for the others. */
-const handOverText = `update operations o set owner = null, due_at = now() where o.owner = $1 and o.due_at is not null`;
+const handOverText = `
+update operations o set owner = null, due_at = now()
+where (o.tenant, o.operation_id) in (
+  select h.tenant, h.operation_id from operations h
+  where h.owner = $1 and h.due_at is not null
+  order by h.tenant, h.operation_id
+  for update)`;
 
 export function handOverStatement(owner: string): Statement {
   return { name: 'hand_over', text: handOverText, values: [owner] };
@@ -49,9 +61,12 @@ export function handOverStatement(owner: string): Statement {
  */
 const orphanText = `
 delete from guards g
-where g.operation_id is not null and g.claimed_at < now() - $1::float8 * interval '1 ms'
-    and not exists (select 1 from operations o where o.tenant = g.tenant and o.operation_id = g.operation_id)
-  or g.operation_id is null and g.claimed_at < now() - interval '1 hour'`;
+where (g.tenant, g.guard_key) in (
+  select v.tenant, v.guard_key from guards v
+  where v.operation_id is not null and v.claimed_at < now() - $1::float8 * interval '1 ms'
+      and not exists (select 1 from operations o where o.tenant = v.tenant and o.operation_id = v.operation_id)
+    or v.operation_id is null and v.claimed_at < now() - interval '1 hour'
+  for update skip locked)`;
 
 export function orphanGuardsStatement(olderThanMs: number): Statement {
   return { name: 'orphan_guards', text: orphanText, values: [olderThanMs] };

@@ -3,14 +3,16 @@ import type pg from 'pg';
 import { LedgerUnavailable } from '../errors.js';
 import type { CallAlias, Entry, Found, Intent, Ledger, Operation, Reservation, Transition } from '../gate/ports.js';
 import type { OperationState } from '../model.js';
-import { type ConnectionOptions, createPool, errorKind, LaneConnection, type Statement } from './connection.js';
+import { type ConnectionOptions, createPool, errorKind, isReadOnly, LaneConnection, Unwritable, type Statement } from './connection.js';
 import { handOverStatement, orphanGuardsStatement, renewStatement, takeStatement, toTaken, witnessStatement } from './due.js';
 import { type FindQuery, type FoundRow, findStatement, toFoundRows } from './find.js';
 import { Lane } from './lane.js';
+import { lockStatement } from './locks-in-order.js';
 import { hex, operationColumns, type OperationRow, toOperation } from './operation-row.js';
 import { type RecordResult, recordStatement } from './record.js';
 import { fundStatement, intentKeys, type ReserveRow, reserveStatement, toReservation, unclaimVain } from './reserve.js';
 import type { Sealer } from './seal.js';
+import { type Told, toldStatement } from './seen.js';
 import { type TransitionResult, transitionStatement } from './transition.js';
 
 export interface LedgerOptions extends ConnectionOptions {
@@ -44,7 +46,15 @@ export function openLedger(options: LedgerOptions, sealer: Sealer): LedgerStore 
   const funded = new Set<string>();
 
   const commits = new Lane<Commit, Committed>({
-    flush: (items) => flush(commitConnection, items, sealer, funded),
+    async flush(items) {
+      try {
+        return await flush(commitConnection, items, sealer, funded);
+      } catch (error) {
+        // After a failover the old primary may go on answering reads; what is looked up there is stale.
+        if (isReadOnly(error)) findConnection.abandon();
+        throw error;
+      }
+    },
     keys: (item) => ('intent' in item ? intentKeys(item.intent) : []),
     kind: errorKind,
     maxBatch: options.maxBatch,
@@ -53,8 +63,8 @@ export function openLedger(options: LedgerOptions, sealer: Sealer): LedgerStore 
   });
   const finds = new Lane<FindQuery, FoundRow>({
     async flush(items) {
-      const [result] = await findConnection.run([findStatement(items)]);
-      return toFoundRows(items.length, result?.rows as OperationRow[], sealer);
+      const results = await findConnection.run([findStatement(items)]);
+      return toFoundRows(items.length, results.get('find')?.rows as OperationRow[], sealer);
     },
     kind: errorKind,
     maxBatch: options.maxBatch,
@@ -130,36 +140,71 @@ export function openLedger(options: LedgerOptions, sealer: Sealer): LedgerStore 
   };
 }
 
-/** At most three statements, one transaction: transitions first, so that their locks are taken before anything can wait for a guard. */
+/** One transaction, its locks in one order on every replica (locks-in-order.ts): transitions, intents, entries, and what sessions were told. */
 async function flush(connection: LaneConnection, items: Commit[], sealer: Sealer, funded: Set<string>): Promise<Committed[]> {
-  const transitions = items.flatMap((item, at) => ('transition' in item ? [{ at, transition: item.transition }] : []));
-  const intents = items.flatMap((item, at) => ('intent' in item ? [{ at, intent: item.intent }] : []));
-  const entries = items.flatMap((item, at) => ('entry' in item ? [{ at, entry: item.entry }] : []));
-  transitions.sort((a, b) => order(a.transition.tenant, b.transition.tenant) || order(a.transition.operationId, b.transition.operationId));
-
+  const { transitions, intents, entries } = sorted(items);
   await fund(connection, intents.map(({ intent }) => intent), funded);
-  const statements: Statement[] = [];
-  if (transitions.length > 0) statements.push(transitionStatement(transitions.map(({ transition }) => transition), sealer));
-  if (intents.length > 0) statements.push(reserveStatement(intents.map(({ intent }) => intent), sealer));
-  if (entries.length > 0) statements.push(recordStatement(entries.map(({ entry }) => entry), sealer));
-  const results = await connection.run(statements);
+  const results = await connection.run(written(() => statementsOf(transitions, intents, entries, sealer)));
 
+  const rowsOf = <Row>(name: string): Row[] => (results.get(name)?.rows ?? []) as Row[];
   const committed: Committed[] = new Array<Committed>(items.length);
-  if (transitions.length > 0) {
-    const rows = results.shift()?.rows as TransitionResult[];
-    transitions.forEach(({ at }, n) => { committed[at] = rows[n]?.moved ?? false; });
-  }
-  if (intents.length > 0) {
-    const rows = results.shift()?.rows as ReserveRow[];
-    intents.forEach(({ at }, n) => { committed[at] = toReservation(rows[n] as ReserveRow); });
-    const vain = unclaimVain(intents.map(({ intent }) => intent), rows);
-    if (vain) await connection.run([vain]);
-  }
-  if (entries.length > 0) {
-    const rows = results.shift()?.rows as RecordResult[];
-    entries.forEach(({ at }, n) => { committed[at] = rows[n]?.stood ?? false; });
-  }
+  const moved = rowsOf<TransitionResult>('transition');
+  transitions.forEach(({ at }, n) => { committed[at] = moved[n]?.moved ?? false; });
+  const reserved = rowsOf<ReserveRow>('reserve');
+  intents.forEach(({ at }, n) => { committed[at] = toReservation(reserved[n] as ReserveRow); });
+  const recorded = rowsOf<RecordResult>('record');
+  entries.forEach(({ at }, n) => { committed[at] = recorded[n]?.stood ?? false; });
+  const vain = unclaimVain(intents.map(({ intent }) => intent), reserved);
+  if (vain) await connection.run([vain]);
   return committed;
+}
+
+interface Sorted {
+  transitions: { at: number; transition: Transition }[];
+  intents: { at: number; intent: Intent }[];
+  entries: { at: number; entry: Entry }[];
+}
+
+function sorted(items: Commit[]): Sorted {
+  const transitions = items.flatMap((item, at) => ('transition' in item ? [{ at, transition: item.transition }] : []));
+  transitions.sort((a, b) => order(a.transition.tenant, b.transition.tenant) || order(a.transition.operationId, b.transition.operationId));
+  return {
+    transitions,
+    intents: items.flatMap((item, at) => ('intent' in item ? [{ at, intent: item.intent }] : [])),
+    entries: items.flatMap((item, at) => ('entry' in item ? [{ at, entry: item.entry }] : [])),
+  };
+}
+
+function statementsOf(...[transitions, intents, entries, sealer]: [Sorted['transitions'], Sorted['intents'], Sorted['entries'], Sealer]): Statement[] {
+  const moves = transitions.map(({ transition }) => transition);
+  const meant = intents.map(({ intent }) => intent);
+  const told = [...moves.flatMap(toldBy), ...entries.flatMap(({ entry }) => toldByEntry(entry))];
+  const lock = lockStatement(moves, meant);
+  return [
+    ...(lock ? [lock] : []),
+    ...(moves.length > 0 ? [transitionStatement(moves, sealer)] : []),
+    ...(meant.length > 0 ? [reserveStatement(meant, sealer)] : []),
+    ...(entries.length > 0 ? [recordStatement(entries.map(({ entry }) => entry), sealer)] : []),
+    ...(told.length > 0 ? [toldStatement(told)] : []),
+  ];
+}
+
+function toldBy({ operationId, writeId, seen }: Transition): Told[] {
+  return (seen ?? []).map((one) => ({ written: { operationId, writeId }, own: true, seen: one }));
+}
+
+function toldByEntry({ operation, seen }: Entry): Told[] {
+  if (!operation) return [];
+  return (seen ?? []).map((one) => ({ written: { operationId: operation.id, writeId: operation.writeId }, own: false, seen: one }));
+}
+
+/** What cannot be put into words for Postgres is the fault of one item, and must not look like a database that is away. */
+function written<T>(build: () => T): T {
+  try {
+    return build();
+  } catch (error) {
+    throw new Unwritable(error);
+  }
 }
 
 async function fund(connection: LaneConnection, intents: Intent[], funded: Set<string>): Promise<void> {

@@ -25,6 +25,19 @@ export function answerPlace(tenant: string, id: string): string {
   return `answer/${tenant}/${id}`;
 }
 
+/**
+ * A value that does not open (sealed under another key, or damaged) is as one that is gone: a replay tells the outcome without its result,
+ * and recovery leaves an open operation open, loudly. An error here would fail every other row of the same flush.
+ */
+function opened<T>(sealed: Buffer | null, place: string, sealer: Sealer): T | null {
+  if (!sealed) return null;
+  try {
+    return JSON.parse(sealer.open(sealed, place)) as T;
+  } catch {
+    return null;
+  }
+}
+
 const number = (value: unknown): number | null => (value === null || value === undefined ? null : Number(value));
 
 export function toOperation(row: OperationRow, sealer: Sealer): Operation {
@@ -61,8 +74,8 @@ export function toOperation(row: OperationRow, sealer: Sealer): Operation {
     fingerprint: row['fingerprint'] as Buffer,
     decisionReceipt: row['decision_receipt'] as string | null,
     effectReceipt: row['effect_receipt'] as string | null,
-    dossier: row.sealed_request ? (JSON.parse(sealer.open(row.sealed_request, requestPlace(tenant, id))) as Dossier) : null,
-    answer: row.sealed_answer ? (JSON.parse(sealer.open(row.sealed_answer, answerPlace(tenant, id))) as StoredAnswer) : null,
+    dossier: opened<Dossier>(row.sealed_request, requestPlace(tenant, id), sealer),
+    answer: opened<StoredAnswer>(row.sealed_answer, answerPlace(tenant, id), sealer),
     clock: {
       sinceCreated: Number(row['since_created']),
       sinceFirstSent: number(row['since_first_sent']),

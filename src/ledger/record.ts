@@ -6,7 +6,6 @@ import type { Entry } from '../gate/ports.js';
 import type { Statement } from './connection.js';
 import { answerPlace, hex } from './operation-row.js';
 import { receiptRow } from './receipt-row.js';
-import { type SeenRow, seenColumns, seenRow, upsertSeen } from './seen.js';
 import type { Sealer } from './seal.js';
 
 const recordText = `
@@ -45,9 +44,6 @@ receipted as (
     outcome text, recorded_at timestamptz, digest bytea, body text)
   where r.n in (select s.n from stood s)
   on conflict do nothing
-),
-told as (
-  ${upsertSeen(`select t.* from json_to_recordset($3::json) as t (${seenColumns}) where t.n in (select s.n from stood s)`)}
 )
 select
   e.n,
@@ -61,10 +57,8 @@ export interface RecordResult { n: number; stood: boolean }
 
 export function recordStatement(entries: Entry[], sealer: Sealer): Statement {
   const receipts: object[] = [];
-  const seen: SeenRow[] = [];
   const rows = entries.map((entry, n) => {
     for (const receipt of entry.receipts) receipts.push({ n, ...receiptRow(receipt) });
-    for (const entity of entry.seen ?? []) seen.push(seenRow(n, entity));
     const o = entry.operation;
     if (!o) return { n, has_operation: false };
     return {
@@ -76,5 +70,5 @@ export function recordStatement(entries: Entry[], sealer: Sealer): Statement {
       sealed_answer: o.answer ? hex(sealer.seal(JSON.stringify(o.answer), answerPlace(o.tenant, o.id))) : null,
     };
   });
-  return { name: 'record', text: recordText, values: [JSON.stringify(rows), JSON.stringify(receipts), JSON.stringify(seen)] };
+  return { name: 'record', text: recordText, values: [JSON.stringify(rows), JSON.stringify(receipts)] };
 }

@@ -164,9 +164,13 @@ export function toReservation(row: ReserveRow): Reservation {
 
 const unclaimText = `
 update guards g set operation_id = null
-where (g.tenant, g.operation_id) in (select c.tenant, c.operation_id from json_to_recordset($1::json) as c (tenant text, operation_id text))
-  and g.write_id = any ($2::uuid[])
-  and not exists (select 1 from operations o where o.tenant = g.tenant and o.operation_id = g.operation_id and o.write_id = g.write_id)`;
+where (g.tenant, g.guard_key) in (
+  select v.tenant, v.guard_key from guards v
+  where (v.tenant, v.operation_id) in (select c.tenant, c.operation_id from json_to_recordset($1::json) as c (tenant text, operation_id text))
+    and v.write_id = any ($2::uuid[])
+    and not exists (select 1 from operations o where o.tenant = v.tenant and o.operation_id = v.operation_id and o.write_id = v.write_id)
+  order by v.tenant, v.guard_key
+  for update)`;
 
 export function unclaimVain(intents: Intent[], rows: ReserveRow[]): Statement | undefined {
   const vain = intents.filter((_, n) => {

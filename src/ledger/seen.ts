@@ -1,38 +1,35 @@
-/** What a session was last told of an entity; part of the transition and record statements. */
+/**
+ * What a session was last told of an entity. The last statement of a flush, its rows in the order of their keys: nothing is locked after it,
+ * so that two replicas that serve one session never wait for each other.
+ */
 import type { SeenEntity } from '../gate/ports.js';
+import type { Statement } from './connection.js';
 
-export interface SeenRow { n: number; tenant: string; principal: string; subject: string; session_id: string; entity: string; version: string | null; state: string | null }
-
-export const seenColumns = 'n integer, tenant text, principal text, subject text, session_id text, entity text, version text, state text';
-
-export function seenRow(n: number, seen: SeenEntity): SeenRow {
-  return {
-    n, tenant: seen.tenant, principal: seen.principal, subject: seen.subject, session_id: seen.sessionId, entity: seen.entity,
-    version: seen.version, state: seen.state,
-  };
-}
-
-/** @param source a query with `seenColumns`; of several rows for one entity in a flush the last one stands. */
-export function upsertSeen(source: string): string {
-  return `insert into session_entities (tenant, principal, subject, session_id, entity, version, state)
-  select distinct on (s.tenant, s.principal, s.subject, s.session_id, s.entity)
-    s.tenant, s.principal, s.subject, s.session_id, s.entity, s.version, s.state
-  from (${source}) s
-  order by s.tenant, s.principal, s.subject, s.session_id, s.entity, s.n desc
-  on conflict (tenant, principal, subject, session_id, entity) do update
-    set version = excluded.version, state = excluded.state, observed_at = now()`;
-}
+/** `written`: the write that told it; where that write did not come to pass, nothing was told. */
+export interface Told { written: { operationId: string; writeId: string }; own: boolean; seen: SeenEntity }
 
 /**
- * After a session's own write: only what it had been told before moves on. A session that never read the entity rests on no version, and
- * must not come to rest on one by writing.
+ * After a session's own write only what it had been told before moves on: a session that never read the entity rests on no version, and must
+ * not come to rest on one by writing. Of several rows for one entity in a flush the last one stands.
  */
-export function updateSeen(source: string): string {
-  return `update session_entities t set version = s.version, state = s.state, observed_at = now()
-  from (
-    select distinct on (a.tenant, a.principal, a.subject, a.session_id, a.entity) a.*
-    from (${source}) a
-    order by a.tenant, a.principal, a.subject, a.session_id, a.entity, a.n desc
-  ) s
-  where t.tenant = s.tenant and t.principal = s.principal and t.subject = s.subject and t.session_id = s.session_id and t.entity = s.entity`;
+const toldText = `
+insert into session_entities as e (tenant, principal, subject, session_id, entity, version, state)
+select distinct on (t.tenant, t.principal, t.subject, t.session_id, t.entity)
+  t.tenant, t.principal, t.subject, t.session_id, t.entity, t.version, t.state
+from json_to_recordset($1::json) as t (
+  n integer, operation_id text, write_id uuid, own boolean, tenant text, principal text, subject text, session_id text, entity text, version text, state text)
+where exists (select 1 from operations o where o.tenant = t.tenant and o.operation_id = t.operation_id and o.write_id = t.write_id)
+  and (not t.own or exists (
+    select 1 from session_entities b
+    where b.tenant = t.tenant and b.principal = t.principal and b.subject = t.subject and b.session_id = t.session_id and b.entity = t.entity))
+order by t.tenant, t.principal, t.subject, t.session_id, t.entity, t.n desc
+on conflict (tenant, principal, subject, session_id, entity) do update
+  set version = excluded.version, state = excluded.state, observed_at = now()`;
+
+export function toldStatement(told: Told[]): Statement {
+  const rows = told.map(({ written, own, seen }, n) => ({
+    n, operation_id: written.operationId, write_id: written.writeId, own, tenant: seen.tenant, principal: seen.principal, subject: seen.subject,
+    session_id: seen.sessionId, entity: seen.entity, version: seen.version, state: seen.state,
+  }));
+  return { name: 'told', text: toldText, values: [JSON.stringify(rows)] };
 }

@@ -1,15 +1,14 @@
 /**
- * One conditional update per transition, state and fence in its WHERE, with its receipt, its released guard keys and what the
- * session was told, in one statement. A row that somebody else moved is simply not there, and nothing else of it is written.
+ * One conditional update per transition, state and fence in its WHERE, with its receipt and its released guard keys, in one statement. A
+ * row that somebody else moved is simply not there, and nothing else of it is written.
  *
- * A repeat after a lost acknowledgement finds its own `write_id` and counts as moved.
- * Guard keys are released last: whoever waits for one then waits for nothing that this flush still has to do.
+ * A repeat after a lost acknowledgement finds its own `write_id` and counts as moved. Once an effect was seen, by whomever, no transition
+ * denies it or sends again: a late witness does not raise the fence, so this condition is what stops who is deciding at that moment.
  */
 import type { Transition } from '../gate/ports.js';
 import type { Statement } from './connection.js';
 import { answerPlace, hex } from './operation-row.js';
 import { receiptRow } from './receipt-row.js';
-import { type SeenRow, seenColumns, seenRow, updateSeen } from './seen.js';
 import type { Sealer } from './seal.js';
 
 const transitionText = `
@@ -44,6 +43,7 @@ moved as (
   from move m
   where o.tenant = m.tenant and o.operation_id = m.operation_id and o.fence = m.fence and o.state = any (m.from_states)
     and o.write_id <> m.write_id
+    and not (o.effect_seen and (m.send_attempt is not null or m.to_state in ('rejected', 'failed', 'rate_limited', 'cancelled')))
   returning o.tenant, o.operation_id, o.session_id, o.intent_id, o.principal, o.tool, o.budget_scope, m.n
 ),
 receipted as (
@@ -54,9 +54,6 @@ receipted as (
     m.receipt_outcome, m.receipt_at, m.receipt_digest, m.receipt_body
   from moved d join move m on m.n = d.n
   where m.receipt_id is not null
-),
-told as (
-  ${updateSeen(`select s.* from json_to_recordset($2::json) as s (${seenColumns}) where s.n in (select d.n from moved d)`)}
 ),
 refunded as (
   update budgets b set used = greatest(0, b.used - c.n)
@@ -84,9 +81,7 @@ order by m.n`;
 export interface TransitionResult { n: number; moved: boolean }
 
 export function transitionStatement(transitions: Transition[], sealer: Sealer): Statement {
-  const seen: SeenRow[] = [];
   const rows = transitions.map((transition, n) => {
-    for (const entity of transition.seen ?? []) seen.push(seenRow(n, entity));
     const receipt = transition.receipt ? receiptRow(transition.receipt) : null;
     const { tenant, operationId } = transition;
     return {
@@ -106,5 +101,5 @@ export function transitionStatement(transitions: Transition[], sealer: Sealer): 
       receipt_body: receipt?.body ?? null,
     };
   });
-  return { name: 'transition', text: transitionText, values: [JSON.stringify(rows), JSON.stringify(seen)] };
+  return { name: 'transition', text: transitionText, values: [JSON.stringify(rows)] };
 }

@@ -30,22 +30,25 @@ const orphansEvery = 60;
 export class Sweeper {
   private readonly working = new Set<Promise<void>>();
   private timer: NodeJS.Timeout | undefined;
+  private round: Promise<void> = Promise.resolve();
   private stopped = false;
   private sweeps = 0;
 
   constructor(private readonly options: SweeperOptions) {}
 
   start(): void {
-    const round = async (): Promise<void> => {
-      await this.sweep().catch((error: unknown) => this.options.parts.log.warn({ err: error }, 'recovery could not look; it tries again'));
-      if (!this.stopped) this.timer = setTimeout(() => void round(), this.options.intervalMs * (0.75 + Math.random() / 2));
-    };
-    void round();
+    this.round = this.sweep()
+      .catch((error: unknown) => this.options.parts.log.warn({ err: error }, 'recovery could not look; it tries again'))
+      .then(() => {
+        if (!this.stopped) this.timer = setTimeout(() => this.start(), this.options.intervalMs * (0.75 + Math.random() / 2));
+      });
   }
 
+  /** A round under way may still take something: it is waited for first. */
   async stop(): Promise<void> {
     this.stopped = true;
     clearTimeout(this.timer);
+    await this.round;
     await Promise.allSettled(this.working);
   }
 
@@ -111,9 +114,9 @@ async function resume(run: Run, until: number): Promise<Finding> {
   }
 }
 
-/** Its contract is not at hand: nothing may be guessed, and it stays due. */
+/** Its contract or its request is not at hand: nothing may be guessed, and it stays due. */
 async function giveUp(parts: Parts, operation: Operation): Promise<void> {
-  parts.log.error({ operation: operation.id, tool: operation.tool, catalogue: operation.catalogueDigest }, 'an open operation has no contract here; it stays open');
+  parts.log.error({ operation: operation.id, tool: operation.tool, catalogue: operation.catalogueDigest }, 'an open operation has no contract here, or its sealed request does not open; it stays open');
   await parts.ledger.transition({
     tenant: operation.tenant, operationId: operation.id, writeId: crypto.randomUUID(), from: [operation.state], fence: operation.fence, to: operation.state,
     release: true, dueInMs: noContractMs,

@@ -1,0 +1,38 @@
+/**
+ * Takes back an intent that may or may not be durable and was never sent, because the ledger did not answer. Left alone it would hold its
+ * entity for a lease and a settle window, and recovery might even execute what its caller was told had not been sent.
+ */
+import { LedgerUnavailable, problems } from '../errors.js';
+import type { Told } from './answer.js';
+import type { StoredAnswer } from './ports.js';
+import { effectReceipt } from './receipts.js';
+import { move, type Run } from './run.js';
+
+const everyMs = 500;
+const code = 'UPSTREAM_UNREACHABLE';
+
+/** @param until on the clock of `performance.now()`: the end of the lease, after which it is recovery's. */
+export async function withdraw(run: Run, until: number): Promise<void> {
+  while (performance.now() < until) {
+    await new Promise((resolve) => { setTimeout(resolve, everyMs).unref(); });
+    try {
+      await takeBack(run);
+      return;
+    } catch (error) {
+      if (!(error instanceof LedgerUnavailable)) return run.parts.log.error({ err: error, operation: run.operation.id }, 'an unsent intent could not be taken back');
+    }
+  }
+}
+
+/** Moves nothing where the intent is not there, or somebody has taken it over. */
+async function takeBack(run: Run): Promise<void> {
+  const { operation, parts, tool } = run;
+  const told: Told = { result: null, states: {}, legal_actions: [], problem: { code, detail: problems[code].why } };
+  const receipt = effectReceipt(parts, operation, tool.redact, {
+    disposition: problems[code].disposition, outcome: 'not_committed', verified: false, attempts: [], result: null, reason: 'INTENT_NOT_ACKNOWLEDGED',
+  });
+  await move(run, {
+    from: ['sending'], to: 'failed', outcome: 'not_committed', reason: 'INTENT_NOT_ACKNOWLEDGED', answer: told as unknown as StoredAnswer,
+    settle: true, refund: true, receipt, effectReceipt: receipt.id,
+  });
+}

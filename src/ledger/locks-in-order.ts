@@ -1,0 +1,46 @@
+/**
+ * The order of locks in a flush that both settles and reserves, the same on every replica so that no two flushes wait for each other:
+ * purses, guard keys, operations, call identities, and last what sessions were told; each sorted by key. A flush that settles releases
+ * guard keys before it claims others, so it takes all of both beforehand, here.
+ */
+import type { Intent, Transition } from '../gate/ports.js';
+import type { Statement } from './connection.js';
+
+const lockText = `
+with settling as materialized (
+  select o.tenant, o.operation_id, o.budget_scope, s.refund
+  from json_to_recordset($1::json) as s (tenant text, operation_id text, refund boolean)
+  join operations o on o.tenant = s.tenant and o.operation_id = s.operation_id
+),
+reserving as materialized (
+  select * from json_to_recordset($2::json) as r (tenant text, budget_scope text, guard_keys text[])
+),
+purse as materialized (
+  select b.scope from budgets b
+  where b.kind = 'executions' and (b.tenant, b.scope) in (
+    select r.tenant, r.budget_scope from reserving r union select s.tenant, s.budget_scope from settling s where s.refund)
+  order by b.tenant, b.scope
+  for update
+)
+select g.guard_key from guards g
+where (select count(*) from purse) >= 0
+  and (g.tenant, g.guard_key) in (
+    select r.tenant, k.guard_key from reserving r cross join lateral unnest(r.guard_keys) as k (guard_key)
+    union
+    select h.tenant, h.guard_key from settling s join guards h on h.tenant = s.tenant and h.operation_id = s.operation_id)
+order by g.tenant, g.guard_key
+for update`;
+
+/** Undefined where a single statement takes its locks in that order by itself. */
+export function lockStatement(transitions: Transition[], intents: Intent[]): Statement | undefined {
+  const settling = transitions.filter(({ settle, refund }) => settle || refund);
+  if (settling.length === 0) return undefined;
+  return {
+    name: 'lock',
+    text: lockText,
+    values: [
+      JSON.stringify(settling.map(({ tenant, operationId, refund }) => ({ tenant, operation_id: operationId, refund: refund ?? false }))),
+      JSON.stringify(intents.map(({ operation, budget, guardKeys }) => ({ tenant: operation.tenant, budget_scope: budget?.scope ?? null, guard_keys: guardKeys }))),
+    ],
+  };
+}
