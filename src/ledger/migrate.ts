@@ -45,8 +45,7 @@ async function createTable(client: pg.Client): Promise<void> {
   try {
     await client.query(create);
   } catch (error) {
-    const { code } = error as { code?: string };
-    if (code !== '23505' && code !== '42P07') throw error;
+    if (!['23505', '42710', '42P07'].includes((error as { code?: string }).code ?? '')) throw error;
     await client.query(create);
   }
 }

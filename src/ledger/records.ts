@@ -24,6 +24,8 @@ export interface RecordStore extends Records {
 export function openRecords(options: RecordsOptions): RecordStore {
   // The server ends a statement first; the client's own timer is for a server that does not answer at all.
   const pool = createPool({ ...options, preparedStatements: false, statementTimeoutMs: options.statementTimeoutMs + 1_000 }, options.poolSize);
+  // The statement that was under way fails too and says it; without a listener a lost connection would end the process.
+  pool.on('connect', (client) => void client.on('error', () => undefined));
   const read = <T>(work: (client: pg.PoolClient) => Promise<T>): Promise<T> => inSnapshot(pool, options.statementTimeoutMs, work);
   return {
     async receipts(tenant, filter): Promise<Page<JsonObject>> {
