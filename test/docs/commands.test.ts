@@ -1,0 +1,84 @@
+import { execFileSync } from 'node:child_process';
+import { existsSync, readFileSync } from 'node:fs';
+import { describe, expect, it } from 'vitest';
+import { parse } from 'yaml';
+import { projectFile } from '../../src/project.js';
+import { blocks, page, pages } from './pages.js';
+
+const { scripts } = JSON.parse(readFileSync(projectFile('package.json'), 'utf8')) as { scripts: Record<string, string> };
+const { paths } = parse(readFileSync(projectFile('openapi.yaml'), 'utf8')) as { paths: Record<string, object> };
+const usage = execFileSync(process.execPath, [projectFile('bin', 'callgate.mjs'), 'help'], { encoding: 'utf8' });
+const exampleReadme = page('examples/retail/service/README.md').text;
+
+/** One command a line, continued lines joined. */
+const commands = (text: string): string[] => blocks(text, 'sh').flatMap((block) => block.replaceAll('\\\n', ' ').split('\n').filter((line) => line.trim() !== ''));
+const all = pages.flatMap(({ file, text }) => commands(text).map((command): [string, string] => [file, command]));
+
+/** What a reader pastes has to work; a command of a kind that nobody checks is an error here. */
+describe('the commands of the pages', () => {
+  it.each(all)('%s: %s', (_, command) => {
+    check(command);
+  });
+
+  it('are there to be checked', () => {
+    expect(all.filter(([file]) => file === 'README.md').length).toBeGreaterThanOrEqual(6);
+    expect(() => check('npm run frobnicate')).toThrow();
+    expect(() => check('npx --no callgate keys create --frobnicate')).toThrow();
+    expect(() => check('curl -s http://127.0.0.1:8080/v1/frobnicate')).toThrow();
+    expect(() => check('frobnicate')).toThrow();
+  });
+
+  it('send bodies that are JSON', () => {
+    const bodies = all.flatMap(([, command]) => [...command.matchAll(/-d '([^']+)'/g)].map((match) => match[1] as string));
+    expect(bodies.length).toBeGreaterThan(2);
+    for (const body of bodies) expect(JSON.parse(body)).toBeTypeOf('object');
+  });
+});
+
+const checks: Record<string, (words: string[], command: string) => void> = {
+  npm: checkNpm,
+  npx: (words) => checkCallgate(words.slice(words.indexOf('callgate') + 1)),
+  curl: (_, command) => checkCurl(command),
+  sh: ([script = '']) => expect(existsSync(projectFile(script)), script).toBe(true),
+  docker: checkDocker,
+};
+
+function check(command: string): void {
+  const [program = '', ...words] = command.trim().split(/\s+/);
+  const assignment = /^[A-Z]+=/.test(program);
+  const known = assignment ? checkExpressions : checks[program];
+  if (!known) throw new Error(`nobody checks \`${program}\``);
+  known(words, command);
+}
+
+function checkNpm([verb = '', name = '']: string[]): void {
+  expect(Object.keys(scripts)).toContain(verb === 'run' ? name : verb);
+}
+
+/** Flags are those of the command's own usage, which it reads strictly. */
+function checkCallgate(words: string[]): void {
+  const [command = ''] = words;
+  const lines = usage.slice(usage.indexOf(`callgate ${command} `)).split(/\n {2}callgate /)[0] ?? '';
+  expect(usage).toContain(`callgate ${command} `);
+  for (const flag of words.filter((word) => word.startsWith('--'))) expect(lines, flag).toContain(flag);
+}
+
+function checkDocker(words: string[]): void {
+  expect(words[0]).toBe('compose');
+  const gateway = words.indexOf('gateway');
+  if (words[1] === 'run') checkCallgate(words.slice(gateway + 1));
+  else expect(words[1]).toBe('up');
+}
+
+function checkCurl(command: string): void {
+  const path = /https?:\/\/127\.0\.0\.1:\d+(\/[\w/{}-]*)/.exec(command)?.[1] ?? '';
+  if (path.startsWith('/_')) expect(exampleReadme).toContain(path);
+  else expect(Object.keys(paths)).toContain(path);
+  checkExpressions([], command);
+}
+
+/** `$(node -p "…")` over dev.json: its members are those that development publishes. */
+function checkExpressions(_: string[], command: string): void {
+  const development = readFileSync(projectFile('src', 'development', 'start.ts'), 'utf8');
+  for (const [, member = ''] of command.matchAll(/require\('\.\/\.callgate\/dev\.json'\)\.(\w+)/g)) expect(development, member).toContain(`${member}:`);
+}
