@@ -9,7 +9,7 @@ import type { JsonObject } from '../../src/model.js';
 import { projectFile } from '../../src/project.js';
 import { newReceiptId, timeOfId } from '../../src/receipt-id.js';
 import { freshDatabase } from '../support/servers.js';
-import { openTcpProxy } from './tcp-proxy.js';
+import { openTcpProxy } from '../support/tcp-proxy.js';
 
 interface ReceiptSeed { id?: string; tenant?: string; session?: string; intent?: string; tool?: string; disposition?: string; outcome?: string | null; principal?: string }
 interface OperationSeed { id: string; tenant?: string; at: string; state?: string; tool?: string; session?: string }

@@ -8,12 +8,15 @@ export interface TcpProxy {
   /** While on, whatever is open is silent for good, and whoever connects is accepted and never answered. */
   freeze(on: boolean): void;
   open(): number;
+  /** Connections ever taken. */
+  accepted(): number;
   close(): Promise<void>;
 }
 
 export async function openTcpProxy(databaseUrl: string): Promise<TcpProxy> {
   const target = new URL(databaseUrl);
   const sockets = new Set<net.Socket>();
+  let accepted = 0;
   let refuses = false;
   let frozen = false;
   const watch = (socket: net.Socket): net.Socket => {
@@ -21,6 +24,7 @@ export async function openTcpProxy(databaseUrl: string): Promise<TcpProxy> {
     return socket.on('error', () => undefined).on('close', () => sockets.delete(socket));
   };
   const server = net.createServer((client) => {
+    accepted += 1;
     watch(client);
     if (refuses) return void client.destroy();
     if (frozen) return void client.pause();
@@ -46,6 +50,7 @@ export async function openTcpProxy(databaseUrl: string): Promise<TcpProxy> {
       if (on) for (const socket of sockets) socket.unpipe().pause();
     },
     open: () => sockets.size,
+    accepted: () => accepted,
     async close() {
       for (const socket of sockets) socket.destroy();
       await new Promise((resolve) => { server.close(resolve); });
