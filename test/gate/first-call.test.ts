@@ -21,7 +21,7 @@ describe('a proposed call becomes one verified effect', () => {
     await house.shop.reset();
     session = unique('s');
   });
-  const ids = (call: string): object => ({ session_id: session, call_id: call });
+  const ids = (call: string): Record<string, unknown> => ({ session_id: session, call_id: call });
 
   it('executes once, verified by a read-back, with both receipts', async () => {
     const answer = await open.agent.credit(ids('c-1'));
