@@ -4,7 +4,7 @@
  */
 import { EvaluationError, type Expression, type Predicate, type Scope, type ToolPlan } from '../contract/plan.js';
 import { refuse, type Refusal } from '../errors.js';
-import type { FieldError, JsonObject } from '../model.js';
+import type { FieldError, Json } from '../model.js';
 import { type AdmittedCall, type AuthorizedCall, type ParsedCall, passed, type ShapedCall } from './calls.js';
 import { identify } from './identity.js';
 import type { SurveyedCall } from './observe.js';
