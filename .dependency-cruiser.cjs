@@ -38,7 +38,7 @@ module.exports = {
       to: { path: `^src/gate/${stage}(/|\\.ts$)`, pathNot: '^src/gate/$1(/|\\.ts$)' },
     },
     pure('contract', '^src/contract/', 'crypto|fs|fs/promises|path|url|buffer|util'),
-    pure('policy', '^src/policy/', 'crypto|module|path|url|buffer|util'),
+    pure('policy', '^src/policy/', 'crypto|module|path|url|buffer|util|v8'),
     pure('parse', '^src/gate/parse(/|\\.ts$)', 'crypto|buffer|util'),
     pure('leaf', '^src/(model|errors)\\.ts$', 'util'),
     {

@@ -6,6 +6,8 @@
 import type { PolicyJson } from '@cedar-policy/cedar-wasm/nodejs';
 
 export interface Footprint {
+  /** Whether which resource it is can matter, beside its type and attributes. */
+  resourceId: boolean;
   /** Names of attributes of the resource, or all of them. */
   resource: ReadonlySet<string> | 'all';
   /** Names of top-level members of `context.args`, or all of them. */
@@ -14,8 +16,10 @@ export interface Footprint {
 
 export function footprintOf(policies: readonly PolicyJson[]): Footprint {
   const paths = policies.flatMap((policy) => pathsIn(policy.conditions));
+  const resource = namesAfter(['resource'], paths);
   return {
-    resource: namesAfter(['resource'], paths),
+    resourceId: resource === 'all' || policies.some((policy) => headNamesResource(policy)),
+    resource,
     args: namesAfter(['context', 'args'], paths),
   };
 }
@@ -26,6 +30,11 @@ export function actionsOf(policy: PolicyJson): string[] | null {
   if (action.op === 'All') return null;
   if ('entities' in action) return action.entities.map(idOf);
   return 'entity' in action ? [idOf(action.entity)] : null;
+}
+
+/** `resource == order::"O-417"` and `resource in …`, as against a bare `resource` or `resource is order`. */
+function headNamesResource({ resource }: PolicyJson): boolean {
+  return !(resource.op === 'All' || (resource.op === 'is' && !('in' in resource && resource.in)));
 }
 
 function idOf(entity: { __entity: { id: string } } | { id: string }): string {
