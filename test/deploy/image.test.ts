@@ -1,6 +1,6 @@
 import { type ChildProcess, execFile, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { chmodSync, cpSync, existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync } from 'node:fs';
+import { chmodSync, cpSync, existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { promisify } from 'node:util';
@@ -24,13 +24,15 @@ describe('the image', () => {
     image = buildImage(projectFile());
     contracts = mkdtempSync(join(tmpdir(), 'callgate-contracts-'));
     cpSync(projectFile('examples', 'retail', 'contracts'), contracts, { recursive: true });
-    makeReadOnly(image.root);
-    makeReadOnly(contracts);
+    setModes(image.root, 0o555, 0o444);
+    setModes(contracts, 0o555, 0o444);
     chmodSync(dirname(image.root), 0o755);
-  }, 240_000);
+  }, 400_000);
   afterAll(() => {
-    rmSync(dirname(image.root), { recursive: true, force: true });
-    rmSync(contracts, { recursive: true, force: true });
+    for (const folder of [dirname(image.root), contracts]) {
+      setModes(folder, 0o755, 0o644);
+      rmSync(folder, { recursive: true, force: true });
+    }
   });
 
   const app = (): string => join(image.root, image.workdir);
@@ -85,9 +87,12 @@ describe('the image', () => {
   });
 });
 
-function makeReadOnly(folder: string): void {
-  for (const entry of [folder, ...readdirSync(folder, { recursive: true, encoding: 'utf8' }).map((name) => join(folder, name))]) {
-    if (existsSync(entry)) chmodSync(entry, statSync(entry).isDirectory() ? 0o555 : 0o444);
+function setModes(folder: string, ofFolders: number, ofFiles: number): void {
+  chmodSync(folder, ofFolders);
+  for (const entry of readdirSync(folder, { withFileTypes: true })) {
+    const path = join(folder, entry.name);
+    if (entry.isDirectory()) setModes(path, ofFolders, ofFiles);
+    else if (entry.isFile()) chmodSync(path, ofFiles);
   }
 }
 
