@@ -90,12 +90,10 @@ describe.each(kinds)('two gateways on one database, %s', (kind) => {
 
   it.each([['the same call id', true], ['a call id of its own', false]])('200 equal proposals at once, each under %s, are one effect and 200 equal answers', async (_, sameId) => {
     await house.shop.fault({ tool: 'issue_credit', kind: 'slow_reply', ms: 250 });
-    const began = performance.now();
     const [answers] = await Promise.all([
       Promise.all(Array.from({ length: 200 }, (_, n) => insist(agentOf(n), { session_id: session, call_id: sameId ? 'c' : `c-${n}` }))),
       middle(),
     ]);
-    const took = performance.now() - began;
     const { credits, requests } = await house.shop.books();
     expect(credits).toHaveLength(1);
     expect(requests[post]).toBe(1);
@@ -104,18 +102,15 @@ describe.each(kinds)('two gateways on one database, %s', (kind) => {
       expect(answer).toMatchObject({ http: 200, outcome: 'committed', verified: true, operation_id: first?.answer.operation_id, result: first?.answer.result });
     }
     expect(answers.filter(({ answer }) => answer.disposition === 'executed')).toHaveLength(1);
-    console.log(kind, sameId, 'took', Math.round(took), 'busy answers', answers.reduce((sum, { busy }) => sum + busy, 0));
   });
 
   it('different credits on one order are never in flight together, and each is decided on what the one before it left', async () => {
     await house.shop.fault({ tool: 'issue_credit', kind: 'slow_reply', ms: 60, times: 6 });
     const amounts = [700, 800, 900, 1_000, 1_100, 1_200]; // 5000 are refundable: the last ones do not fit
-    const began = performance.now();
     const [answers] = await Promise.all([
       Promise.all(amounts.map((amount, n) => insist(agentOf(n), { session_id: `${session}-${n}`, call_id: 'c', arguments: { amount } }))),
       middle(),
     ]);
-    console.log(kind, 'six took', Math.round(performance.now() - began), answers.map(({ answer, busy }) => `${answer.disposition}:${answer.code ?? ''}:${busy}`).join(' '));
     expect(watch.most()).toBe(1);
     const { credits } = await house.shop.books();
     const total = credits.reduce((sum, credit) => sum + credit.amount, 0);
