@@ -59,7 +59,7 @@ const rows: Row[] = [
 
 const positive: ReadonlySet<string> = new Set(['committed', 'claimed', 'accepted']);
 const found: Record<string, string>[] = [];
-afterAll(() => console.log(['read-back: ' + ['empty', 'once', 'twice', 'blind'].join(' | ') + ' | no read-back | honoured key alone', ...found.map((row) => Object.values(row).join(' | '))].join('\n')));
+afterAll(() => console.log(['observation | unknown before | verdict | read-back empty | once | twice | failing | no read-back | honoured key alone', ...found.map((row) => Object.values(row).join(' | '))].join('\n')));
 
 describe('what one exchange proves', () => {
   for (const row of rows) {

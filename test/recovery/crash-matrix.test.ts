@@ -44,9 +44,11 @@ const rows: Row[] = [
 describe('killed at any point, one replica', () => {
   let house: House;
   beforeAll(async () => { house = await openHouse(quickEnv()); });
-  afterAll(() => house.close());
   const measured: string[] = [];
-  afterAll(() => console.log(measured.join('\n')));
+  afterAll(async () => {
+    console.log(measured.join('\n'));
+    await house.close();
+  });
 
   for (const [n, row] of rows.entries()) {
     it(`${row.killed}: one effect, the answer is what the books say, nothing stays stuck`, async () => {
