@@ -77,7 +77,7 @@ export async function startGateway(config: Config, joints: Joints = {}): Promise
   const parts: Parts = {
     replica,
     settings: {
-      bodyBytes: config.limits.bodyBytes, argumentsBytes: config.limits.argumentsBytes, depth: config.limits.depth, resultBytes: config.limits.resultBytes,
+      bodyBytes: config.limits.bodyBytes, argumentsBytes: config.limits.argumentsBytes, depth: config.limits.depth,
       leaseMs: config.execution.leaseMs, patienceMs: config.execution.patienceMs, sendWindowMs: config.execution.sendWindowMs,
       readAttempts: config.execution.attempts, reconcileDeadlineMs: config.reconcile.deadlineMs,
       executionsPerPrincipalPerDay: config.budgets.executionsPerPrincipalPerDay,

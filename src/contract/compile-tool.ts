@@ -99,7 +99,6 @@ function sent(entry: ToolEntry, site: Site, { deciding, sending }: ToolScope, { 
     idempotency: idempotency?.honoured && idempotency.window ? { windowMs: durationMs(idempotency.window) } : null,
     never: (effects?.never ?? []).map((text, index) => site.expression([...path, 'effects', 'never', index], text, deciding, 'json')),
     verify: source.verify ?? (source.effect === 'none' ? ('on_ambiguity' as const) : ('always' as const)),
-    onUnknown: source.on_unknown ?? ('reconcile' as const),
     retry: { attempts: retry?.attempts ?? defaults.attempts, elapsedMs: retry?.elapsed ? durationMs(retry.elapsed) : defaults.elapsedMs },
     upstream: plan,
   };

@@ -166,7 +166,6 @@ export interface ToolPlan {
   readonly notFound: Expression<boolean> | null;
   readonly readback: ReadbackPlan | null;
   readonly verify: 'always' | 'on_ambiguity';
-  readonly onUnknown: 'reconcile' | 'review';
   readonly retry: { readonly attempts: number; readonly elapsedMs: number };
   readonly approvals: readonly ApprovalRule[];
   readonly async: { readonly accepted: Expression<boolean>; readonly deadlineMs: number } | null;

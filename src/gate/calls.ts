@@ -61,10 +61,12 @@ export interface PermittedCall extends ShapedCall { readonly [permitted]: true; 
 export interface FreshCall extends PermittedCall {
   generation: number;
   upstreamKey: string;
+  afterCommitted: boolean;
   /** What the call identity stood for before, if anything. */
   previousOperation: string | null;
   seenVersion: Found['seenVersion'];
   guardEpochs: Found['guardEpochs'];
+  guarded: Found['guarded'];
 }
 
 export interface Observation {

@@ -67,9 +67,11 @@ function nextGeneration(call: PermittedCall, found: FoundEarlier): FreshCall {
   return passed<PermittedCall, FreshCall>(call, {
     generation,
     upstreamKey: keepKey ? current.upstreamKey : operationId(call.identity.operation, generation),
+    afterCommitted: current?.state === 'committed',
     previousOperation: found.call?.operationId ?? null,
     seenVersion: found.seenVersion,
     guardEpochs: found.guardEpochs,
+    guarded: found.guarded,
   });
 }
 

@@ -90,6 +90,7 @@ function intentOf(parts: Parts, call: AdmittedCall, progress: Progress, request:
       subject: envelope.subject, purpose: envelope.purpose, sessionId: envelope.sessionId, turnId: envelope.turnId, intentId: envelope.intentId,
       callId: envelope.callId, fingerprint: identity.fingerprint, decisionReceipt: receipt.id, dossier: dossierOf(call, request),
     },
+    afterCommitted: call.afterCommitted,
     attemptId: randomUUID(),
     writeId: randomUUID(),
     owner: parts.replica,

@@ -10,7 +10,7 @@ import { hidden } from './authorize.js';
 import { type AuthorizedCall, type FreshCall, type Observation, type ObservedCall, passed } from './calls.js';
 import type { Parts } from './parts.js';
 import { asObject, type ReadOutcome, readUpstream } from './read.js';
-import { callScope, evaluateAll } from './scope.js';
+import { callScope, evaluateAll, readScope } from './scope.js';
 
 export async function observe(parts: Parts, call: FreshCall, until: number): Promise<ObservedCall | Refusal> {
   const { entity } = call.tool;
@@ -64,7 +64,7 @@ async function observeOne(
   try {
     const args = evaluateAll(plan.args, scope);
     const started = performance.now();
-    const { outcome } = await readUpstream(parts, plan.tool, { ...scope, args }, until);
+    const { outcome } = await readUpstream(parts, plan.tool, readScope(scope, plan.tool, args), until);
     if (outcome.kind !== 'read') return outcome.kind === 'not_found' ? 'absent' : unread(plan, outcome);
     const version = plan.version ? versionOf(plan, { ...scope, args }, outcome) : null;
     return {

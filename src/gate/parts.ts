@@ -9,7 +9,6 @@ export interface GateSettings {
   bodyBytes: number;
   argumentsBytes: number;
   depth: number;
-  resultBytes: number;
   leaseMs: number;
   patienceMs: number;
   /** How long after the intent was begun its first byte may still be written. */

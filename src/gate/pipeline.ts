@@ -90,7 +90,8 @@ async function inTurn(parts: Parts, permitted: PermittedCall, turn: Turn, option
     if (entered === 'late') return refused(parts, progress, received, permitted, busy());
     if (entered === 'waited') continue;
 
-    const proposed = await proposal(parts, earlier.call, turn, options, progress, received);
+    // While another effect is open on the entity nothing is observed: it would be stale by the time it counts.
+    const proposed = earlier.call.guarded ? 'again' : await proposal(parts, earlier.call, turn, options, progress, received);
     if (proposed !== 'again') return proposed;
     if (!(await turn.contend())) return refused(parts, progress, received, permitted, busy());
   }

@@ -103,6 +103,8 @@ export interface CallAlias {
 export interface Intent {
   operation: Omit<Operation, 'state' | 'fence' | 'owner' | 'attempt' | 'attempts' | 'unknownAttempts' | 'effectSeen' | 'verified'
     | 'reason' | 'outcome' | 'effectReceipt' | 'answer' | 'clock'> & { dossier: Dossier };
+  /** The generation before ended with an effect, and the contract's dedupe window has passed over it. */
+  afterCommitted: boolean;
   attemptId: string;
   writeId: string;
   owner: string;
@@ -172,6 +174,8 @@ export interface Found {
   seenVersion: string | null;
   /** Of each guard key asked about, how often it has been held. */
   guardEpochs: number[];
+  /** Another effect is open on one of them. */
+  guarded: boolean;
 }
 
 /** All methods reject with LedgerUnavailable when nothing could be made durable. */

@@ -17,16 +17,16 @@ export class Progress {
 
   constructor(private readonly timed: (stage: StageName, seconds: number) => void) {}
 
-  /** Ends the stage that has been running; waiting for another call's turn belongs to the stage that waits. */
+  /** Ends the stage that has been running; a stage that is walked through twice has one entry, its times added. Waiting for another call's turn belongs to the stage that waits. */
   pass(stage: StageName, verdict: TraceEntry['verdict'] = 'pass'): void {
     const now = performance.now();
     const ms = now - this.since;
     this.since = now;
     this.timed(stage, ms / 1000);
-    const last = this.trace.at(-1);
-    if (last?.stage === stage) {
-      last.ms = round(last.ms + ms);
-      last.verdict = verdict;
+    const before = this.trace.find((entry) => entry.stage === stage);
+    if (before) {
+      before.ms = round(before.ms + ms);
+      before.verdict = verdict;
     } else {
       this.trace.push({ stage, verdict, ms: round(ms) });
     }

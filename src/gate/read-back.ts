@@ -4,7 +4,7 @@ import { EvaluationError } from '../contract/plan.js';
 import type { Json, JsonObject } from '../model.js';
 import { asObject, readUpstream } from './read.js';
 import { type Run, runScope } from './run.js';
-import { evaluateAll } from './scope.js';
+import { evaluateAll, readScope } from './scope.js';
 
 export type ReadBack =
   | { found: 'committed'; result: Json | null; evidence: JsonObject }
@@ -20,7 +20,7 @@ export async function readBack(run: Run, until: number): Promise<ReadBack> {
   const scope = runScope(run);
   try {
     const args = evaluateAll(plan.args, scope);
-    const { outcome, startedAt } = await readUpstream(run.parts, plan.tool, { ...scope, args }, until);
+    const { outcome, startedAt } = await readUpstream(run.parts, plan.tool, readScope(scope, plan.tool, args), until);
     if (outcome.kind !== 'read') return { found: 'nothing' };
     const seen = { ...scope, result: outcome.result, status: outcome.status, headers: outcome.headers };
     const evidence: JsonObject = { tool: plan.tool.name, arguments: args, result: outcome.result };
@@ -50,7 +50,7 @@ export async function observeAftermath(run: Run, until: number): Promise<Afterma
   const scope = runScope(run);
   try {
     const args = evaluateAll(entity.observation.args, scope);
-    const { outcome } = await readUpstream(run.parts, entity.observation.tool, { ...scope, args }, until);
+    const { outcome } = await readUpstream(run.parts, entity.observation.tool, readScope(scope, entity.observation.tool, args), until);
     if (outcome.kind !== 'read') return null;
     const version = entity.observation.version?.evaluate({ ...scope, args, status: outcome.status, headers: outcome.headers, result: outcome.result }) ?? null;
     const after = { ...scope, [entity.name]: { ...asObject(outcome.result), ...(version === null ? {} : { version }) } };

@@ -1,5 +1,5 @@
 /** The names that a contract's expressions may use, from what is known of a call. `let` values are worked out inside the expressions. */
-import type { Expression, Scope } from '../contract/plan.js';
+import type { Expression, Scope, ToolPlan } from '../contract/plan.js';
 import type { Json, JsonObject, Principal } from '../model.js';
 import type { Envelope, Observation } from './calls.js';
 
@@ -25,6 +25,12 @@ export function callScope(known: Known): Scope {
   };
   for (const { name, value } of known.observations ?? []) scope[name] = value;
   return scope;
+}
+
+/** The scope of a read that the gateway makes on a call's behalf: its own arguments, and its own bindings to the same principal. @throws EvaluationError */
+export function readScope(scope: Scope, tool: ToolPlan, args: JsonObject): Scope {
+  const own = { ...scope, args };
+  return { ...own, bound: evaluateAll(tool.bind, own) };
 }
 
 /** @throws EvaluationError */

@@ -18,13 +18,14 @@ export interface FoundRow {
   current: Operation | null;
   seenVersion: string | null;
   guardEpochs: number[];
+  guarded: boolean;
 }
 
 const findText = `
 select q.n, a.fingerprint as call_fingerprint, a.operation_id as call_operation, s.version as seen_version,
-  (select json_agg(coalesce(g.epoch, 0) order by k.place)
+  (select json_build_object('epochs', json_agg(coalesce(g.epoch, 0) order by k.place), 'held', count(g.operation_id) > 0)
    from unnest(q.guard_keys) with ordinality as k (guard_key, place)
-   left join guards g on g.tenant = q.tenant and g.guard_key = k.guard_key) as guard_epochs,
+   left join guards g on g.tenant = q.tenant and g.guard_key = k.guard_key) as guards,
   ${operationColumns}
 from json_to_recordset($1::json) as q (
   n integer, tenant text, call_key bytea, identity bytea, principal text, subject text, session_id text, entity text, guard_keys text[])
@@ -44,14 +45,15 @@ export function findStatement(queries: FindQuery[]): Statement {
 }
 
 export function toFoundRows(count: number, rows: OperationRow[], sealer: Sealer): FoundRow[] {
-  const found: FoundRow[] = Array.from({ length: count }, () => ({ callFingerprint: null, callOperation: null, current: null, seenVersion: null, guardEpochs: [] }));
+  const found: FoundRow[] = Array.from({ length: count }, () => ({ callFingerprint: null, callOperation: null, current: null, seenVersion: null, guardEpochs: [], guarded: false }));
   for (const row of rows) {
     found[row['n'] as number] = {
       callFingerprint: row['call_fingerprint'] as Buffer | null,
       callOperation: row['call_operation'] as string | null,
       current: row['operation_id'] === null ? null : toOperation(row, sealer),
       seenVersion: row['seen_version'] as string | null,
-      guardEpochs: (row['guard_epochs'] as number[] | null) ?? [],
+      guardEpochs: (row['guards'] as { epochs: number[] | null }).epochs ?? [],
+      guarded: (row['guards'] as { held: boolean }).held,
     };
   }
   return found;

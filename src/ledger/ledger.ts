@@ -92,10 +92,10 @@ export function openLedger(options: LedgerOptions, sealer: Sealer): LedgerStore 
     pool,
     get,
     async find(query): Promise<Found> {
-      const { callFingerprint, callOperation, current, seenVersion, guardEpochs } = await finds.add(query);
-      if (callOperation === null || callFingerprint === null) return { call: null, current, seenVersion, guardEpochs };
+      const { callFingerprint, callOperation, current, ...rest } = await finds.add(query);
+      if (callOperation === null || callFingerprint === null) return { call: null, current, ...rest };
       const operation = callOperation === current?.id ? current : await get(query.tenant, callOperation);
-      return { call: { fingerprint: callFingerprint, operationId: callOperation, operation }, current, seenVersion, guardEpochs };
+      return { call: { fingerprint: callFingerprint, operationId: callOperation, operation }, current, ...rest };
     },
     reserve: (intent) => commits.add({ intent }) as Promise<Reservation>,
     transition: (transition) => commits.add({ transition }, true) as Promise<boolean>,

@@ -22,7 +22,7 @@ import type { Sealer } from './seal.js';
 const reserveText = `
 with candidate as materialized (
   select * from json_to_recordset($1::json) as c (
-    n integer, tenant text, operation_id text, identity bytea, generation integer, upstream_key text, effect text, write_id uuid, owner text,
+    n integer, tenant text, operation_id text, identity bytea, generation integer, after_committed boolean, upstream_key text, effect text, write_id uuid, owner text,
     attempt_id uuid, send_window_ms float8, lease_ms float8, reconcile_ms float8, tool text, contract_version text, contract_digest text,
     catalogue_digest text, principal text, subject text, purpose text, session_id text, turn_id text, intent_id text, call_id text,
     fingerprint bytea, sealed_request bytea, guard_keys text[], guard_epochs bigint[], budget_scope text, budget_quota integer, call_key bytea, previous_operation text,
@@ -44,7 +44,7 @@ fresh as materialized (
     and (c.generation = 1 or exists (
       select 1 from operations p
       where p.tenant = c.tenant and p.identity = c.identity and p.generation = c.generation - 1
-        and p.state in ('rejected', 'failed', 'rate_limited', 'cancelled', 'abandoned')))
+        and (p.state in ('rejected', 'failed', 'rate_limited', 'cancelled', 'abandoned') or p.state = 'committed' and c.after_committed)))
 ),
 claimed as (
   insert into guards as g (tenant, guard_key, operation_id, write_id)
@@ -136,6 +136,7 @@ export function reserveStatement(intents: Intent[], sealer: Sealer): Statement {
     return {
       n,
       tenant: operation.tenant, operation_id: operation.id, identity: hex(operation.identity), generation: operation.generation,
+      after_committed: intent.afterCommitted,
       upstream_key: operation.upstreamKey, effect: operation.effect, write_id: intent.writeId, owner: intent.owner, attempt_id: intent.attemptId,
       send_window_ms: intent.sendWindowMs, lease_ms: intent.leaseMs, reconcile_ms: intent.reconcileDeadlineMs,
       tool: operation.tool, contract_version: operation.contractVersion, contract_digest: operation.contractDigest,
