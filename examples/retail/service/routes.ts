@@ -49,10 +49,15 @@ const routes: readonly Route[] = [
   { method: 'GET', template: '/credits', tool: 'get_credit_receipt',
     prepare: ({ query }, shop) => {
       const key = textIn(query, 'request_key');
-      return { look: () => shop.receiptUnder(key) };
+      const customer = query.get('customer_id');
+      return { look: () => shop.receiptUnder(key, customer) };
     } },
   { method: 'POST', template: '/credits/{receipt_id}/void', tool: 'void_credit',
-    prepare: ({ param, key }, shop) => ({ decide: () => shop.decideVoid(param, key) }) },
+    prepare: ({ param, key, body }, shop) => {
+      const { customer_id: customer = null } = body;
+      if (customer !== null && typeof customer !== 'string') throw new Malformed('`customer_id` must be a text such as "C-17"');
+      return { meaning: { customer }, decide: () => shop.decideVoid(param, key, customer) };
+    } },
   { method: 'POST', template: '/orders/{id}/cancel', tool: 'cancel_order',
     prepare: ({ param, key, ifMatch }, shop) => ({ decide: () => shop.decideCancel(param, key, ifMatch) }) },
   { method: 'GET', template: '/convert', tool: 'convert_temperature',

@@ -50,12 +50,17 @@ export class Shop {
     return () => ({ credited: { order_id: orderId, amount: wanted.amount, key, receipt_id: newReceiptId() } });
   }
 
-  decideVoid(receiptId: string, key: string): Decision {
+  /** @param customer where it is named, another customer's credit is not there */
+  decideVoid(receiptId: string, key: string, customer: string | null = null): Decision {
     const credit = this.#books.credit(receiptId);
-    if (credit === undefined) return refusal(404, 'NOT_FOUND');
+    if (credit === undefined || !this.#belongs(credit.order_id, customer)) return refusal(404, 'NOT_FOUND');
     if (this.#books.isVoided(receiptId)) return refusal(409, 'ALREADY_VOIDED');
     const { amount, order_id } = credit;
     return () => ({ voided: { receipt_id: receiptId, order_id, amount, key } });
+  }
+
+  #belongs(orderId: string, customer: string | null): boolean {
+    return customer === null || this.#orders.get(orderId)?.customer_id === customer;
   }
 
   decideCancel(orderId: string, key: string, ifMatch: string | undefined): Decision {
@@ -74,9 +79,9 @@ export class Shop {
   }
 
   /** The read-back: what happened under this request key. Two credits under one key are told as two, never hidden. */
-  receiptUnder(key: string): Answer {
+  receiptUnder(key: string, customer: string | null = null): Answer {
     const created = this.#books.creditsUnder(key);
-    const entries = created.length > 0 ? created : this.#books.voidsUnder(key);
+    const entries = (created.length > 0 ? created : this.#books.voidsUnder(key)).filter(({ order_id }) => this.#belongs(order_id, customer));
     const [first] = entries;
     return {
       status: 200,
