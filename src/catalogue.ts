@@ -1,5 +1,6 @@
 /** The contracts being served, and earlier ones that open operations began under. */
 import { compileFolder, compileSource } from './contract/compile.js';
+import type { ContractDefaults } from './contract/defaults.js';
 import { formatDiagnostics } from './contract/diagnostics.js';
 import { readSourceText } from './contract/load.js';
 import type { Catalogue } from './contract/plan.js';
@@ -18,9 +19,9 @@ export interface ServedContracts {
 }
 
 /** @throws Error with all diagnostics when the folder does not compile: a gateway never starts on half a contract. */
-export async function serveCatalogue(options: { folder: string; env: NodeJS.ProcessEnv; store: CatalogueStore }): Promise<ServedContracts> {
-  const { folder, env, store } = options;
-  const compiled = compileFolder(folder, env);
+export async function serveCatalogue(options: { folder: string; env: NodeJS.ProcessEnv; defaults: ContractDefaults; store: CatalogueStore }): Promise<ServedContracts> {
+  const { folder, env, defaults, store } = options;
+  const compiled = compileFolder(folder, env, defaults);
   if ('diagnostics' in compiled) throw new Error(`the contracts in ${folder} do not compile:\n${formatDiagnostics(compiled.diagnostics, (file) => readSourceText(folder, file))}`);
   const { catalogue } = compiled;
   const loaded = loadPolicies(catalogue.policies);
@@ -37,7 +38,7 @@ export async function serveCatalogue(options: { folder: string; env: NodeJS.Proc
       const at = known.get(digest);
       if (at) return at;
       const source = await store.catalogueSource(digest);
-      const again = source === null ? null : compileSource(source, env);
+      const again = source === null ? null : compileSource(source, env, defaults);
       if (!again || 'diagnostics' in again) return null;
       known.set(digest, again.catalogue);
       return again.catalogue;

@@ -68,7 +68,13 @@ export async function startGateway(config: Config, joints: Joints = {}): Promise
   const locks = openLocks(config.redis.url, sealKey, log);
   const upstream = createUpstream({ maxResponseBytes: config.upstream.maxResponseBytes, maxHeaderBytes: 16_384 });
   const pauses = createGate();
-  const contracts = await serveCatalogue({ folder: config.contracts.folder, env: process.env, store });
+  const contracts = await serveCatalogue({
+    folder: config.contracts.folder, env: process.env, store,
+    defaults: {
+      attempts: config.execution.attempts, elapsedMs: config.execution.elapsedMs,
+      upstreamDeadlineMs: config.execution.upstreamDeadlineMs, connectTimeoutMs: config.execution.connectTimeoutMs,
+    },
+  });
   const leases = new Leases(config.execution.leaseMs, (held) =>
     store.renew(replica, config.execution.leaseMs, held).catch((error: unknown) => log.warn({ err: error }, 'leases could not be renewed')));
   const probeWrite = openWriteProbe(databaseUrl, probeMs);
@@ -79,7 +85,8 @@ export async function startGateway(config: Config, joints: Joints = {}): Promise
     settings: {
       bodyBytes: config.limits.bodyBytes, argumentsBytes: config.limits.argumentsBytes, depth: config.limits.depth,
       leaseMs: config.execution.leaseMs, patienceMs: config.execution.patienceMs, sendWindowMs: config.execution.sendWindowMs,
-      readAttempts: config.execution.attempts, reconcileDeadlineMs: config.reconcile.deadlineMs,
+      reconcileDeadlineMs: config.reconcile.deadlineMs,
+      backoffFirstMs: config.reconcile.backoffFirstMs, backoffMaxMs: config.reconcile.backoffMaxMs,
       executionsPerPrincipalPerDay: config.budgets.executionsPerPrincipalPerDay,
     },
     ledger: joints.ledger?.(store) ?? store,

@@ -1,5 +1,6 @@
 /** One tool: from its source to the plan that the gateway runs. */
 import type { Json, NextAction } from '../model.js';
+import type { ContractDefaults } from './defaults.js';
 import type { PredicateSource } from './document.js';
 import { durationMs } from './duration.js';
 import type { CompiledExpression, Names } from './expressions.js';
@@ -12,8 +13,7 @@ import { compileScope, type ToolScope } from './scope.js';
 import { Site } from './site.js';
 import type { ToolEntry } from './tool-entry.js';
 
-/** Semantics.md section 10. */
-const defaults = { attempts: 3, elapsedMs: 30_000, expiresMs: 15 * 60_000 };
+const approvalExpiresMs = 15 * 60_000;
 
 /** What the release tests look at besides the source. */
 export interface CompiledTool {
@@ -26,6 +26,7 @@ export interface Target {
   plan: UpstreamPlan;
   /** Absolute URL before every path. */
   base: string;
+  defaults: ContractDefaults;
 }
 
 /** Fills `entry.plan`. It is whole only when nothing was reported. */
@@ -91,7 +92,7 @@ function decided({ source, path }: ToolEntry, site: Site, { deciding, bind, enti
 }
 
 /** The request, and what is kept, retried and verified after it. */
-function sent(entry: ToolEntry, site: Site, { deciding, sending }: ToolScope, { plan, base }: Target) {
+function sent(entry: ToolEntry, site: Site, { deciding, sending }: ToolScope, { plan, base, defaults }: Target) {
   const { source, path } = entry;
   const { idempotency, retry, effects } = source;
   return {
@@ -136,7 +137,7 @@ function compileApprovals(rules: ToolEntry['source']['approval'], path: Path, si
       when: site.expression([...path, index, 'when'], rule.when, names, 'bool'),
       by: rule.by,
       approvals: rule.approvals ?? 1,
-      expiresMs: rule.expires ? durationMs(rule.expires) : defaults.expiresMs,
+      expiresMs: rule.expires ? durationMs(rule.expires) : approvalExpiresMs,
       summary: rule.summary ?? null,
     };
   });

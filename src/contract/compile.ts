@@ -3,6 +3,7 @@ import type { JsonObject } from '../model.js';
 import { checkEntities, checkTool } from './check.js';
 import { compileTool, type Target } from './compile-tool.js';
 import { digestOf } from './canonical.js';
+import { type ContractDefaults, standardDefaults } from './defaults.js';
 import { sorted, type Diagnostic } from './diagnostics.js';
 import type { ContractDocument } from './document.js';
 import { Findings } from './findings.js';
@@ -17,17 +18,17 @@ import { baseUrl, substitute, upstreamPlan, type Environment } from './upstream.
 export type CompileResult = { catalogue: Catalogue } | { diagnostics: Diagnostic[] };
 
 /** @param env where `${VAR}` of `upstream.base_url` is read now and credentials at each send; `process.env` as a rule. */
-export function compileFolder(dir: string, env: Environment): CompileResult {
+export function compileFolder(dir: string, env: Environment, defaults: ContractDefaults = standardDefaults): CompileResult {
   const { source, diagnostics } = loadFolder(dir);
-  return compile(source, env, diagnostics);
+  return compile(source, env, defaults, diagnostics);
 }
 
 /** @param source `Catalogue.source`, as it was stored. Places in diagnostics are lost in it. */
-export function compileSource(source: string, env: Environment): CompileResult {
-  return compile(readCanonicalSource(source), env, []);
+export function compileSource(source: string, env: Environment, defaults: ContractDefaults = standardDefaults): CompileResult {
+  return compile(readCanonicalSource(source), env, defaults, []);
 }
 
-function compile(source: ContractSource, env: Environment, unread: readonly Diagnostic[]): CompileResult {
+function compile(source: ContractSource, env: Environment, defaults: ContractDefaults, unread: readonly Diagnostic[]): CompileResult {
   const findings = new Findings();
   const tools = indexTools(source.files, new SchemaCompiler(), findings);
   const references = new References(tools, findings);
@@ -35,7 +36,7 @@ function compile(source: ContractSource, env: Environment, unread: readonly Diag
   for (const file of new Set([...tools.entries.values()].map((entry) => entry.file))) {
     const document = file.document as unknown as ContractDocument;
     checkEntities(file, document, tools, findings);
-    upstreams.set(file, compileUpstream(file, document, env, findings));
+    upstreams.set(file, compileUpstream(file, document, env, defaults, findings));
   }
   for (const entry of tools.entries.values()) {
     const compiled = compileTool(entry, references, upstreams.get(entry.file)!, digestTool(entry, tools));
@@ -45,7 +46,7 @@ function compile(source: ContractSource, env: Environment, unread: readonly Diag
   return diagnostics.length > 0 ? { diagnostics } : { catalogue: assemble(source, tools) };
 }
 
-function compileUpstream(file: SourceFile, document: ContractDocument, env: Environment, findings: Findings): Target {
+function compileUpstream(file: SourceFile, document: ContractDocument, env: Environment, defaults: ContractDefaults, findings: Findings): Target {
   const { service, upstream } = document;
   let base = 'http://unusable.invalid';
   try {
@@ -54,7 +55,7 @@ function compileUpstream(file: SourceFile, document: ContractDocument, env: Envi
     const code = thrown instanceof RangeError ? 'CG009' : 'CG010';
     findings.value(file, ['upstream', 'base_url'], code, `the address of the service cannot be used: ${(thrown as Error).message}`);
   }
-  return { plan: upstreamPlan(service, upstream, base, env), base };
+  return { plan: upstreamPlan(service, upstream, base, env, defaults), base, defaults };
 }
 
 /** Over the governed source of the tool and of what it refers to, before the environment is read: the same on every machine. */

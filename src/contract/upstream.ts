@@ -1,4 +1,5 @@
 /** Where a contract's tools are sent: the only place that reads the environment, after the digest was taken. */
+import type { ContractDefaults } from './defaults.js';
 import type { UpstreamSource } from './document.js';
 import { durationMs } from './duration.js';
 import type { UpstreamPlan } from './plan.js';
@@ -6,8 +7,7 @@ import type { UpstreamPlan } from './plan.js';
 export type Environment = Readonly<Record<string, string | undefined>>;
 
 const variable = /\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}/g;
-/** Semantics.md section 10. */
-const defaults = { concurrency: 32, connectTimeoutMs: 2_000, deadlineMs: 10_000 };
+const defaultConcurrency = 32;
 
 /** @throws RangeError naming the variable that is not set. An empty one counts as not set, as in a shell's `:-`. */
 export function substitute(text: string, env: Environment): string {
@@ -31,15 +31,15 @@ export function baseUrl(text: string): string {
   return url.href.replace(/\/+$/, '');
 }
 
-export function upstreamPlan(service: string, source: UpstreamSource, base: string, env: Environment): UpstreamPlan {
+export function upstreamPlan(service: string, source: UpstreamSource, base: string, env: Environment, defaults: ContractDefaults): UpstreamPlan {
   const { auth, limits = {} } = source;
   return Object.freeze({
     service,
     origin: new URL(base).origin,
     auth: auth ? { header: auth.header.toLowerCase(), read: () => readSecret(auth, env) } : null,
-    concurrency: limits.concurrency ?? defaults.concurrency,
+    concurrency: limits.concurrency ?? defaultConcurrency,
     connectTimeoutMs: limits.connect_timeout ? durationMs(limits.connect_timeout) : defaults.connectTimeoutMs,
-    deadlineMs: limits.deadline ? durationMs(limits.deadline) : defaults.deadlineMs,
+    deadlineMs: limits.deadline ? durationMs(limits.deadline) : defaults.upstreamDeadlineMs,
   });
 }
 

@@ -13,8 +13,10 @@ export interface GateSettings {
   patienceMs: number;
   /** How long after the intent was begun its first byte may still be written. */
   sendWindowMs: number;
-  readAttempts: number;
   reconcileDeadlineMs: number;
+  /** Between two looks of recovery at one operation: at first, and at most. */
+  backoffFirstMs: number;
+  backoffMaxMs: number;
   executionsPerPrincipalPerDay: number;
 }
 

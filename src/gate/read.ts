@@ -22,7 +22,7 @@ const defaultPauseMs = 1000;
 export async function readUpstream(parts: Parts, tool: ToolPlan, scope: Scope, until: number): Promise<Read> {
   const request = tool.render(scope);
   const attempts: AttemptRecord[] = [];
-  const limit = Math.max(1, Math.min(tool.retry.attempts, parts.settings.readAttempts));
+  const limit = tool.retry.attempts;
   for (let n = 1; ; n++) {
     const startedAt = performance.now();
     const paused = parts.upstreamGate.pausedForMs(tool.service);

@@ -231,8 +231,9 @@ async function look(run: Run, until: number, enough: (found: ReadBack) => boolea
 
 /** The longer it has been open the rarer the looks; never later than the moment at which absence begins to count. */
 function later(run: Run): Finding {
+  const { backoffFirstMs, backoffMaxMs } = run.parts.settings;
   const ageMs = performance.now() - run.firstSentAt;
-  const backoffMs = Math.min(30_000, Math.max(500, ageMs / 4)) * (0.75 + Math.random() / 2);
+  const backoffMs = Math.min(backoffMaxMs, Math.max(backoffFirstMs, ageMs / 4)) * (0.75 + Math.random() / 2);
   const windowMs = run.absentFrom === null ? Number.POSITIVE_INFINITY : run.absentFrom - performance.now();
   return { kind: 'later', dueInMs: windowMs > 0 ? Math.min(backoffMs, windowMs + 10) : backoffMs };
 }

@@ -47,10 +47,10 @@ receipted as (
 )
 select
   e.n,
-  s.n is not null or exists (
-    select 1 from operations o where o.tenant = e.tenant and o.operation_id = e.operation_id and o.write_id = e.write_id) as stood
+  s.n is not null or coalesce(present.write_id = e.write_id, false) as stood
 from entry e
 left join stood s on s.n = e.n
+left join lateral (select o.write_id from operations o where o.tenant = e.tenant and o.operation_id = e.operation_id limit 1) present on true
 order by e.n`;
 
 export interface RecordResult { n: number; stood: boolean }

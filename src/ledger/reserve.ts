@@ -2,6 +2,9 @@
  * The intent commit: one statement that gives each candidate its generation, its guard keys, its place in the budget, its call
  * identity and its decision receipt, or nothing of all that.
  *
+ * Every look at a table that grows is a lateral join with a limit: as an `exists` outside a plain condition it may be planned as a scan of the
+ * whole table, once and for all where the plan was cached while the table was small, and `enable_seqscan = off` does not prevent that.
+ *
  * Order within the statement, the same on every replica so that no two flushes wait for each other: purses, guard keys,
  * call identities, operations; each sorted by key. A budget grants ranks only from rows that it has locked, and is charged
  * only for rows that were really inserted.
@@ -39,12 +42,13 @@ purse as materialized (
 fresh as materialized (
   select c.*
   from candidate c
+  left join lateral (
+    select 1 as there from operations o where o.tenant = c.tenant and o.identity = c.identity and o.generation = c.generation limit 1) same on true
+  left join lateral (
+    select o.state from operations o where o.tenant = c.tenant and o.identity = c.identity and o.generation = c.generation - 1 limit 1) last on true
   where (select count(*) from purse) >= 0
-    and not exists (select 1 from operations o where o.tenant = c.tenant and o.identity = c.identity and o.generation = c.generation)
-    and (c.generation = 1 or exists (
-      select 1 from operations p
-      where p.tenant = c.tenant and p.identity = c.identity and p.generation = c.generation - 1
-        and (p.state in ('rejected', 'failed', 'rate_limited', 'cancelled', 'abandoned') or p.state = 'committed' and c.after_committed)))
+    and same.there is null
+    and (c.generation = 1 or last.state in ('rejected', 'failed', 'rate_limited', 'cancelled', 'abandoned') or last.state = 'committed' and c.after_committed)
 ),
 claimed as (
   insert into guards as g (tenant, guard_key, operation_id, write_id)
@@ -114,7 +118,7 @@ receipted as (
 select
   c.n,
   i.write_id is not null as inserted,
-  exists (select 1 from operations o where o.tenant = c.tenant and o.operation_id = c.operation_id and o.write_id = c.write_id) as ours_already,
+  coalesce(mine.write_id = c.write_id, false) as ours_already,
   f.write_id is not null as fresh,
   (select count(*) from claimed k where k.write_id = c.write_id) < cardinality(c.guard_keys) as guarded,
   (select count(*)::integer from claimed k where k.write_id = c.write_id) as claims,
@@ -123,6 +127,7 @@ from candidate c
 left join inserted i on i.write_id = c.write_id
 left join fresh f on f.write_id = c.write_id
 left join whole w on w.write_id = c.write_id
+left join lateral (select o.write_id from operations o where o.tenant = c.tenant and o.operation_id = c.operation_id limit 1) mine on true
 order by c.n`;
 
 export interface ReserveRow {

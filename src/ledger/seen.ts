@@ -18,10 +18,13 @@ select distinct on (t.tenant, t.principal, t.subject, t.session_id, t.entity)
   t.tenant, t.principal, t.subject, t.session_id, t.entity, t.version, t.state
 from json_to_recordset($1::json) as t (
   n integer, operation_id text, write_id uuid, own boolean, tenant text, principal text, subject text, session_id text, entity text, version text, state text)
-where exists (select 1 from operations o where o.tenant = t.tenant and o.operation_id = t.operation_id and o.write_id = t.write_id)
-  and (not t.own or exists (
-    select 1 from session_entities b
-    where b.tenant = t.tenant and b.principal = t.principal and b.subject = t.subject and b.session_id = t.session_id and b.entity = t.entity))
+join lateral (select o.write_id from operations o where o.tenant = t.tenant and o.operation_id = t.operation_id limit 1) present
+  on present.write_id = t.write_id
+left join lateral (
+  select 1 as told from session_entities b
+  where b.tenant = t.tenant and b.principal = t.principal and b.subject = t.subject and b.session_id = t.session_id and b.entity = t.entity
+  limit 1) before on true
+where not t.own or before.told = 1
 order by t.tenant, t.principal, t.subject, t.session_id, t.entity, t.n desc
 on conflict (tenant, principal, subject, session_id, entity) do update
   set version = excluded.version, state = excluded.state, observed_at = now()`;

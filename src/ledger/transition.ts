@@ -72,10 +72,10 @@ released as (
 )
 select
   m.n,
-  d.n is not null or exists (
-    select 1 from operations o where o.tenant = m.tenant and o.operation_id = m.operation_id and o.write_id = m.write_id) as moved
+  d.n is not null or coalesce(present.write_id = m.write_id, false) as moved
 from move m
 left join moved d on d.n = m.n
+left join lateral (select o.write_id from operations o where o.tenant = m.tenant and o.operation_id = m.operation_id limit 1) present on true
 order by m.n`;
 
 export interface TransitionResult { n: number; moved: boolean }

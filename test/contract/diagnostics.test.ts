@@ -317,7 +317,7 @@ const broken: Broken[] = [
   {
     code: 'CG603',
     what: 'an open schema',
-    from: '      required: [receipt_id]\n    http',
+    from: '      required: [receipt_id]\n    bind',
     to: '      required: [receipt_id]\n      additionalProperties: true\n    http',
     at: 'additionalProperties: true',
   },
@@ -331,7 +331,7 @@ const broken: Broken[] = [
   {
     code: 'CG604',
     what: 'a keyword that cannot be enforced',
-    from: 'required: [receipt_id]\n    http',
+    from: 'required: [receipt_id]\n    bind',
     to: 'required: [receipt_id]\n      unevaluatedProperties: false\n    http',
     at: 'unevaluatedProperties',
   },
