@@ -318,7 +318,7 @@ const broken: Broken[] = [
     code: 'CG603',
     what: 'an open schema',
     from: '      required: [receipt_id]\n    bind',
-    to: '      required: [receipt_id]\n      additionalProperties: true\n    http',
+    to: '      required: [receipt_id]\n      additionalProperties: true\n    bind',
     at: 'additionalProperties: true',
   },
   {
@@ -332,7 +332,7 @@ const broken: Broken[] = [
     code: 'CG604',
     what: 'a keyword that cannot be enforced',
     from: 'required: [receipt_id]\n    bind',
-    to: 'required: [receipt_id]\n      unevaluatedProperties: false\n    http',
+    to: 'required: [receipt_id]\n      unevaluatedProperties: false\n    bind',
     at: 'unevaluatedProperties',
   },
   {
