@@ -46,6 +46,7 @@ const maxRetryAfterMs = 300_000;
 const probeMs = 2_000;
 const recordsMs = 3_000;
 const gaugeMs = 10_000;
+const lastWordMs = 1_000;
 const sweepConcurrency = 64;
 
 /** @throws Error in words for the operator when something that it needs is not there. The database must be migrated. */
@@ -128,12 +129,18 @@ export async function startGateway(config: Config, joints: Joints = {}): Promise
     async close() {
       draining = true;
       clearInterval(gauge);
-      await drain(agent, config.drain.timeoutMs);
-      await sweeper.stop();
+      const until = performance.now() + config.drain.timeoutMs;
+      const swept = sweeper.stop();
+      // Still listening: who calls now is told 503 and when to come again, and is not left with a refused connection.
+      await leases.idle(config.drain.timeoutMs);
+      await drain(agent, Math.max(0, until - performance.now()));
       leases.stop();
       await store.handOver(replica).catch((error: unknown) => log.warn({ err: error }, 'open operations could not be handed over; their leases run out'));
       await drain(control, 1_000);
-      await Promise.all([upstream.close(), locks.close(), records.close(), store.close()]);
+      // What is still under way ends within its deadline, and is recorded if nobody has taken it over by then.
+      await Promise.all([upstream.close(), swept]);
+      await leases.idle(lastWordMs);
+      await Promise.all([locks.close(), records.close(), store.close()]);
     },
   };
 }

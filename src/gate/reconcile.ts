@@ -218,11 +218,11 @@ export async function verifyLater(run: Run, until: number): Promise<Finding> {
   return later(run);
 }
 
-/** Reads back until the answer is enough or the time is up; the last thing seen. */
+/** Reads back until the answer is enough or the time is up; the last thing seen. A replica that is leaving does not wait for a service that does not answer. */
 async function look(run: Run, until: number, enough: (found: ReadBack) => boolean): Promise<ReadBack> {
   for (let n = 0; ; n++) {
     const found = await readBack(run, until);
-    if (enough(found)) return found;
+    if (enough(found) || (found.found === 'nothing' && run.parts.draining())) return found;
     const pause = looksMs[Math.min(n, looksMs.length - 1)] as number;
     if (performance.now() + pause >= until) return found;
     await sleep(pause);

@@ -25,6 +25,7 @@ export interface Statement {
 export class LaneConnection {
   private client: Promise<pg.Client> | undefined;
   private open: pg.Client | undefined;
+  private closed = false;
 
   constructor(private readonly options: ConnectionOptions) {}
 
@@ -57,6 +58,7 @@ export class LaneConnection {
   }
 
   async close(): Promise<void> {
+    this.closed = true;
     const client = this.client;
     this.client = undefined;
     await client?.then((open) => open.end()).catch(() => undefined);
@@ -67,6 +69,7 @@ export class LaneConnection {
   }
 
   private connected(): Promise<pg.Client> {
+    if (this.closed) return Promise.reject(new Error('the ledger is closed'));
     if (this.client) return this.client;
     const opening = this.connect();
     this.client = opening;

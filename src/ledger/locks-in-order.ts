@@ -34,7 +34,7 @@ for update`;
 /** Undefined where a single statement takes its locks in that order by itself. */
 export function lockStatement(transitions: Transition[], intents: Intent[]): Statement | undefined {
   const settling = transitions.filter(({ settle, refund }) => settle || refund);
-  if (settling.length >= 0) return undefined;
+  if (settling.length === 0) return undefined;
   return {
     name: 'lock',
     text: lockText,

@@ -1,6 +1,8 @@
 /** Leases of what this process works on, renewed together. One that was taken over is not won back; its fence has moved on. */
 export interface Held { tenant: string; id: string; fence: number }
 
+const idleLookMs = 10;
+
 export class Leases {
   private readonly held = new Map<string, Held & { since: number }>();
   private readonly timer: NodeJS.Timeout;
@@ -11,8 +13,10 @@ export class Leases {
     this.timer.unref();
   }
 
-  get size(): number {
-    return this.held.size;
+  /** Resolves when nothing is worked on any more, or after `ms`. */
+  async idle(ms: number): Promise<void> {
+    const until = performance.now() + ms;
+    while (this.held.size > 0 && performance.now() < until) await new Promise((resolve) => setTimeout(resolve, idleLookMs));
   }
 
   hold = (operation: Held): (() => void) => {
