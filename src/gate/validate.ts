@@ -4,7 +4,7 @@
  */
 import { EvaluationError, type Expression, type Predicate, type Scope, type ToolPlan } from '../contract/plan.js';
 import { refuse, type Refusal } from '../errors.js';
-import type { FieldError, Json } from '../model.js';
+import type { FieldError, } from '../model.js';
 import { type AdmittedCall, type AuthorizedCall, type ParsedCall, passed, type ShapedCall } from './calls.js';
 import { identify } from './identity.js';
 import type { SurveyedCall } from './observe.js';
@@ -127,9 +127,4 @@ function approvalNeeded(tool: ToolPlan, scope: Scope): Refusal | undefined {
     if (applies) return refuse('APPROVAL_UNAVAILABLE', `\`${tool.name}\` with these arguments needs an approval by ${rule.by}.`);
   }
   return undefined;
-}
-
-/** For receipts: what each rule was asked about. */
-export function ruleIds(tool: ToolPlan): Json {
-  return [...tool.relations, ...tool.preconditions].map((predicate) => predicate.id);
 }

@@ -12,7 +12,7 @@ interface Shape {
 
 /** Where a pattern has the group `secret`, that group is the secret; else the whole match is. */
 const shapes: readonly Shape[] = [
-  { hint: /PRIVATE KEY/, pattern: /-----BEGIN [A-Z ]{0,40}PRIVATE KEY-----[^]*?(?:-----END [A-Z ]{0,40}PRIVATE KEY-----|$)/g },
+  { hint: /PRIVATE KEY/, pattern: /-----BEGIN [A-Z ]{0,40}PRIVATE KEY-----[\s\S]*?(?:-----END [A-Z ]{0,40}PRIVATE KEY-----|$)/g },
   // scheme://user:password@host
   { hint: /:\/\//, pattern: /\b[a-z][a-z0-9+.-]{0,20}:\/\/[^\s/:@"'«]{0,256}:(?<secret>[^\s/"'«]{1,1024})@/gi },
   { hint: /bearer/, pattern: /\bBearer\s{1,8}(?<secret>[\w.~+/=-]{6,})/g },

@@ -72,7 +72,9 @@ describe('values', () => {
   });
 
   test('a relative path is relative to what says it', () => {
-    const { config } = loadConfig({ env: { CALLGATE_DATA_DIR: 'data' }, folder: '/somewhere', file: (writeFileSync(join(folder, 'p.yaml'), 'contracts: { folder: ./c }'), join(folder, 'p.yaml')) }) as { config: Config };
+    const file = join(folder, 'p.yaml');
+    writeFileSync(file, 'contracts: { folder: ./c }');
+    const { config } = loadConfig({ env: { CALLGATE_DATA_DIR: 'data' }, folder: '/somewhere', file }) as { config: Config };
     expect(config.contracts.folder).toBe(join(folder, 'c'));
     expect(config.data.dir).toBe('/somewhere/data');
   });

@@ -102,7 +102,7 @@ describe('as a whole', () => {
   });
 
   test('data without secrets comes back equal', () => {
-    const plain = fc.stringMatching(/^[a-z0-9 .,:\/{}[\]"äß€😀-]{0,40}$/u).filter((word) => !/pass|secret|token|cookie|authori|credential|pwd|sig|eyj|basic|bearer|sk-|@/.test(word));
+    const plain = fc.stringMatching(/^[a-z0-9 .,:/{}[\]"äß€😀-]{0,40}$/u).filter((word) => !/pass|secret|token|cookie|authori|credential|pwd|sig|eyj|basic|bearer|sk-|@/.test(word));
     const value = fc.letrec<{ json: Json }>((tie) => ({
       json: fc.oneof(plain, fc.integer(), fc.double({ noNaN: true, noDefaultInfinity: true }), fc.boolean(), fc.constant(null), fc.array(tie('json'), { maxLength: 4 }),
         fc.dictionary(fc.constantFrom('id', 'amount', 'order', '__proto__', 'key', 'states', 'note'), tie('json'))),
