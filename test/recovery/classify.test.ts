@@ -87,7 +87,7 @@ function runOn(plan: ToolPlan, unknownBefore: number, reads: Exchange): Run {
     upstreamGate: { pausedForMs: () => 0, pause: () => undefined },
     locks: { announce: () => undefined },
     metrics: { exchange: () => undefined },
-    settings: { leaseMs: 15_000, sendWindowMs: 5_000, readAttempts: 1, reconcileDeadlineMs: 3_600_000 },
+    settings: { leaseMs: 15_000, sendWindowMs: 5_000, readAttempts: 1, reconcileDeadlineMs: 3_600_000, backoffFirstMs: 1_000, backoffMaxMs: 60_000 },
     retryAfterMs: (header: string | undefined) => Number(header) * 1000,
     draining: () => false,
   } as unknown as Parts;

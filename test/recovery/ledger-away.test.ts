@@ -42,9 +42,9 @@ async function sql(url: string, ...statements: string[]): Promise<pg.QueryResult
 }
 
 /** A gateway whose way to Postgres goes through a proxy; warm, so that keys and connections are there. */
-async function behindProxy(play: (open: Opened, proxy: TcpProxy, order: string) => Promise<void>): Promise<void> {
+async function behindProxy(play: (open: Opened, proxy: TcpProxy, order: string) => Promise<void>, env: Record<string, string> = {}): Promise<void> {
   const proxy = await openTcpProxy(house.databaseUrl);
-  const open = await openGateway(house, { DATABASE_URL: proxy.url });
+  const open = await openGateway(house, { DATABASE_URL: proxy.url, ...env });
   try {
     await open.agent.call({ session_id: unique('warm'), tool: 'convert_temperature', arguments: { value: 1, from_unit: 'C', to_unit: 'F' } });
     await play(open, proxy, extraOrder(n++));
@@ -88,7 +88,8 @@ describe('Postgres goes away', () => {
       expect(await agent.credit({ ...call, call_id: 'c-2' })).toMatchObject({ disposition: 'replayed', operation_id: answer.operation_id });
       expect(await creditsOf(order)).toHaveLength(1);
       expect(await countOf() - before).toBe(1);
-    }));
+      // Long before the lease, at whose end recovery would have found it.
+    }, { CALLGATE_EXECUTION_LEASE: '60s' }));
 
   it('with the acknowledgement of the intent: its own row is recognised by its write id and sent once', () =>
     behindProxy(async ({ agent }, proxy, order) => {

@@ -78,6 +78,31 @@ describe('neighbours in a flush', () => {
   });
 });
 
+/** After a failover the old primary can go on answering reads. Look-ups that stayed there would find every call new for ever. */
+describe('a server that cannot write any more', () => {
+  it('is left by look-ups as soon as a commit has met it', async () => {
+    const ledger = open();
+    const name = new URL(url).pathname.slice(1);
+    const query = { tenant: 'acme', callKey: null, identity: intent('stale', []).operation.identity, seen: null, guardKeys: [] };
+    const backend = async (like: string): Promise<number[]> =>
+      (await sql<{ pid: number }>('select pid from pg_stat_activity where datname = current_database() and query like $1 and pid <> pg_backend_pid() order by backend_start desc', [like])).map(({ pid }) => pid);
+    await ledger.reserve(intent('stale-before', ['k:stale-before']));
+    await ledger.find(query);
+    const [reader] = await backend('%seen_version%');
+    const [writer] = await backend('%with candidate%');
+    try {
+      await sql(`alter database ${name} set default_transaction_read_only = on`);
+      await sql('select pg_terminate_backend($1)', [writer]);
+      await expect(ledger.reserve(intent('stale', ['k:stale']))).rejects.toBeInstanceOf(LedgerUnavailable);
+    } finally {
+      await sql(`begin read write; alter database ${name} reset default_transaction_read_only; commit`);
+    }
+    await ledger.find(query);
+    expect((await backend('%seen_version%'))[0]).not.toBe(reader);
+    expect(await ledger.reserve(intent('stale', ['k:stale']))).toEqual({ reserved: true });
+  });
+});
+
 /** Every transition is one conditional update. If a stale owner, or one who denies what was seen, got through, effects would double. */
 describe('who may move an operation', () => {
   it('nobody under an old fence; and nobody denies or sends again what was seen to have happened, under whatever fence', async () => {

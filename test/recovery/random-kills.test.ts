@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
-import { Agent, type House, openHouse, type Sent, spawnGateway, type Spawned } from '../support/gateway.js';
+import { type Agent, type House, openHouse, type Sent, spawnGateway, type Spawned } from '../support/gateway.js';
 import { extraOrder } from './many-orders.js';
 import { quickEnv } from './quick.js';
 
