@@ -4,6 +4,7 @@
  */
 import type { ToolPlan } from '../contract/plan.js';
 import type { JsonObject, Principal } from '../model.js';
+import type { Served } from './parts.js';
 import type { Found } from './ports.js';
 
 /** The members of a proposal around its arguments (protocol.md, "Proposing a call"). */
@@ -24,6 +25,8 @@ export interface Envelope {
 
 /** One well-formed call of an allowlisted tool by somebody who may name this purpose and subject. */
 export interface ParsedCall {
+  /** The contracts and policies that this call is decided by, whatever is loaded meanwhile. */
+  served: Served;
   principal: Principal;
   envelope: Envelope;
   tool: ToolPlan;

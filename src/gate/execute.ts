@@ -86,7 +86,7 @@ function intentOf(parts: Parts, call: AdmittedCall, progress: Progress, request:
   return {
     operation: {
       tenant: principal.tenant, id, identity: identity.operation, generation, upstreamKey: call.upstreamKey, effect: tool.effect, tool: tool.name,
-      contractVersion: tool.version, contractDigest: tool.digest, catalogueDigest: parts.served().catalogue.digest, principal: principal.id,
+      contractVersion: tool.version, contractDigest: tool.digest, catalogueDigest: call.served.catalogue.digest, principal: principal.id,
       subject: envelope.subject, purpose: envelope.purpose, sessionId: envelope.sessionId, turnId: envelope.turnId, intentId: envelope.intentId,
       callId: envelope.callId, fingerprint: identity.fingerprint, decisionReceipt: receipt.id, dossier: dossierOf(call, request),
     },

@@ -48,7 +48,8 @@ export function parse(parts: Parts, received: Received, progress: Progress): Par
   progress.principal = received.principal.id;
   const body = parseBody(parts, received.body);
   if (isRefusal(body)) return body;
-  const { catalogue } = parts.served();
+  const served = parts.served();
+  const { catalogue } = served;
   progress.callId = body.call_id || mintCallId();
   progress.sessionId = body.session_id;
   progress.intentId = body.intent_id ?? '';
@@ -64,7 +65,7 @@ export function parse(parts: Parts, received: Received, progress: Progress): Par
   if (isRefusal(envelope)) return envelope;
   const given = readArguments(parts, body.arguments);
   if (isRefusal(given)) return given;
-  return { principal: received.principal, envelope, tool, given };
+  return { served, principal: received.principal, envelope, tool, given };
 }
 
 function parseBody(parts: Parts, bytes: Buffer): CallBody | Refusal {

@@ -39,6 +39,12 @@ export interface GateLog {
   error(fields: object, message: string): void;
 }
 
+/** One set of contracts with the policies that came with it. A call keeps the one that it began with. */
+export interface Served {
+  catalogue: Catalogue;
+  policy: PolicyEngine;
+}
+
 export interface Parts {
   /** Of this process; owner of the leases that it holds. */
   replica: string;
@@ -48,7 +54,7 @@ export interface Parts {
   upstream: Upstream;
   upstreamGate: UpstreamGate;
   /** The served contracts with the policies that came with them: swapped whole. */
-  served(): { catalogue: Catalogue; policy: PolicyEngine };
+  served(): Served;
   /** An earlier catalogue, by which an operation began. Null when the ledger does not have it. */
   catalogueOf(digest: string): Promise<Catalogue | null>;
   /** Retry-After of an upstream, in either form, capped; null when absent or unusable. */

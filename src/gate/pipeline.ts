@@ -49,7 +49,6 @@ export async function call(parts: Parts, received: Received, options: CallOption
 
 async function guarded(parts: Parts, received: Received, options: CallOptions, progress: Progress): Promise<Answer> {
   const until = performance.now() + options.patienceMs;
-  const { policy } = parts.served();
 
   const parsed = parse(parts, received, progress);
   progress.pass('parse', isRefusal(parsed) ? 'refuse' : 'pass');
@@ -59,7 +58,7 @@ async function guarded(parts: Parts, received: Received, options: CallOptions, p
   progress.pass('validate', isRefusal(shaped) ? 'refuse' : 'pass');
   if (isRefusal(shaped)) return refused(parts, progress, received, parsed, shaped);
 
-  const permitted = authorizeTool(policy, shaped);
+  const permitted = authorizeTool(shaped.served.policy, shaped);
   progress.pass('authorize', isRefusal(permitted) ? 'refuse' : 'pass');
   if (isRefusal(permitted)) return refused(parts, progress, received, shaped, permitted);
 
@@ -99,7 +98,7 @@ async function inTurn(parts: Parts, permitted: PermittedCall, turn: Turn, option
 
 /** A new proposal, from the observation of the world to its answer; `again` when somebody else reserved first. */
 async function proposal(parts: Parts, fresh: FreshCall, turn: Turn, options: CallOptions, progress: Progress, received: Received): Promise<Answer | 'again'> {
-  const { catalogue, policy } = parts.served();
+  const { catalogue, policy } = fresh.served;
   const legalActions = (state: string): string[] => usableActions(policy, catalogue.tools, fresh, state);
 
   if (fresh.tool.effect === 'none' && fresh.tool.observesEntity) return runRead(parts, fresh, turn.until, progress, legalActions);
@@ -198,7 +197,7 @@ async function lookUp(parts: Parts, permitted: PermittedCall): Promise<Earlier |
 /** `again`: the call id was bound to the operation just now; whether by this call or by another in the same moment shows when it is looked up. */
 async function answered(parts: Parts, permitted: PermittedCall, earlier: Standing, progress: Progress, received: Received): Promise<Answer | 'again'> {
   const { operation, as, unbound } = earlier;
-  const refusal = replayRefusal(parts.served().policy, permitted, operation);
+  const refusal = replayRefusal(permitted.served.policy, permitted, operation);
   if (refusal) return refused(parts, progress, received, permitted, refusal);
   if (unbound && operation.state !== 'sending') {
     await parts.ledger.alias({ tenant: operation.tenant, ...unbound, fingerprint: permitted.identity.fingerprint, operationId: operation.id });

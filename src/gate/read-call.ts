@@ -73,7 +73,7 @@ function observation(call: FreshCall, outcome: ReadOutcome): ObservedCall | Refu
 
 function disclosure(parts: Parts, call: FreshCall, observed: ObservedCall): Refusal | undefined {
   if (!call.tool.observesEntity) return observed.absent ? hidden(call) : undefined;
-  const authorized = authorizeResource(parts.served().policy, observed);
+  const authorized = authorizeResource(call.served.policy, observed);
   return isRefusal(authorized) ? authorized : undefined;
 }
 
@@ -110,7 +110,7 @@ function operationOf(parts: Parts, call: FreshCall, progress: Progress, told: To
     tenant: principal.tenant, id: operationId(identity.operation, generation), identity: identity.operation, generation, upstreamKey: call.upstreamKey,
     effect: 'none', state: 'committed', fence: 1, owner: null, attempt: attempts.length, attempts, unknownAttempts: 0, effectSeen: false, verified: false,
     reason: null, outcome: 'committed', tool: tool.name, contractVersion: tool.version, contractDigest: tool.digest,
-    catalogueDigest: parts.served().catalogue.digest, principal: principal.id, subject: envelope.subject, purpose: envelope.purpose,
+    catalogueDigest: call.served.catalogue.digest, principal: principal.id, subject: envelope.subject, purpose: envelope.purpose,
     sessionId: envelope.sessionId, turnId: envelope.turnId, intentId: envelope.intentId, callId: envelope.callId, fingerprint: identity.fingerprint,
     decisionReceipt: progress.decisionReceipt, effectReceipt: null, dossier: null, answer: told as unknown as StoredAnswer,
     clock: { sinceCreated: 0, sinceFirstSent: null, untilSendBy: null, untilAbsent: null, untilReconcileBy: null, untilDue: null },

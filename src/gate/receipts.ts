@@ -26,7 +26,7 @@ export function decisionReceipt(
     arguments: call ? (call.args ?? call.given) : null,
     repaired: progress.repaired,
     policy: {
-      version: parts.served().policy.version,
+      version: (call?.served ?? parts.served()).policy.version,
       determining: [...new Set([...(call?.toolPolicies ?? []), ...(call?.resourcePolicies ?? []), ...(denied?.determining ?? [])])],
       errors: denied?.errors ?? [],
     },

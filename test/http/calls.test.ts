@@ -7,7 +7,7 @@ import { as, executed, json, listen } from './listeners.js';
 
 const call = '{"session_id":"s","tool":"issue_credit","arguments":{}}';
 
-async function propose(headers: Record<string, string>, body: BodyInit = call, answer: Answer = executed) {
+async function propose(headers: Record<string, string>, body: NonNullable<RequestInit['body']> = call, answer: Answer = executed) {
   const proposals: Proposal[] = [];
   const { agent } = await listen({ door: { propose: async (proposal) => { proposals.push(proposal); return answer; } } });
   const response = await fetch(`${agent}/v1/calls`, { method: 'POST', headers: { ...as('agent'), ...json, ...headers }, body });
@@ -97,7 +97,7 @@ describe('POST /v1/calls: what is no JSON body never reaches the gate', () => {
   });
 
   it('lets a client that is still writing 5 MiB read its 413 instead of a reset, declared length or chunked', async () => {
-    const chunked = (): BodyInit => new ReadableStream({
+    const chunked = (): NonNullable<RequestInit['body']> => new ReadableStream({
       start(controller) {
         for (let i = 0; i < 80; i++) controller.enqueue(new Uint8Array(64 * 1024));
         controller.close();
