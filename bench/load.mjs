@@ -84,4 +84,7 @@ function complete(bytes) {
   return bytes.length < end + 4 + length ? null : { status: Number(head.slice(9, 12)) };
 }
 
-if (process.argv[1] === fileURLToPath(import.meta.url)) process.on('message', async (job) => process.send(await run(job)));
+if (process.argv[1] === fileURLToPath(import.meta.url)) {
+  process.on('message', async (job) => process.send(await run(job)));
+  process.on('disconnect', () => process.exit());
+}

@@ -1,7 +1,9 @@
 /** Processes of the benchmark: started, listened to, weighed from outside, ended. */
-import { fork, spawn } from 'node:child_process';
+import { fork } from 'node:child_process';
 import { once } from 'node:events';
 import { readdirSync, readFileSync } from 'node:fs';
+import { setTimeout as delay } from 'node:timers/promises';
+import { spawnBound } from '../dist/src/embedded/bound-process.js';
 
 const ticksPerSecond = 100;
 const startMs = 20_000;
@@ -10,38 +12,39 @@ const stopMs = 10_000;
 /** Nothing of the caller's own settings reaches what is measured. */
 export const plainEnv = { PATH: process.env.PATH, NODE_ENV: 'production' };
 
-/** @returns `{pid, url, stop, mustLive}` once the process has said, on stdout or stderr, where it can be reached. */
+/** @returns `{pid, url, stop, mustLive}` once the process has said where it can be reached. It does not outlive this one, however this one ends. */
 export async function start(name, command, env) {
-  const child = spawn(command[0], command.slice(1), { env: { ...plainEnv, ...env }, stdio: ['ignore', 'pipe', 'pipe'] });
-  let said = '';
-  const url = await new Promise((resolve, reject) => {
-    const timer = setTimeout(() => reject(new Error(`${name} did not start:\n${said}`)), startMs);
-    const listen = (chunk) => {
-      said = (said + chunk).slice(-4000);
-      const found = /(?:listening on|agents at) (http:\S+)/.exec(said)?.[1];
-      if (!found) return;
-      clearTimeout(timer);
-      resolve(found);
-    };
-    child.stdout.on('data', listen);
-    child.stderr.on('data', listen);
-    child.once('exit', () => reject(new Error(`${name} ended before it listened:\n${said}`)));
+  const said = [];
+  let ended = null;
+  let reach = () => undefined;
+  const reached = new Promise((resolve) => { reach = resolve; });
+  const child = await spawnBound(command, {
+    farewell: 'KILL', env: { ...plainEnv, ...env },
+    onLine(line) {
+      if (said.push(line) > 40) said.shift();
+      const url = /(?:listening on|agents at) (http:\S+)/.exec(line)?.[1];
+      if (url) reach(url);
+    },
   });
+  void child.ended.then((how) => { ended = how; });
+  const stop = async () => {
+    const timer = setTimeout(() => child.signal('SIGKILL'), stopMs);
+    if (ended === null) child.signal('SIGTERM');
+    await child.ended;
+    clearTimeout(timer);
+  };
+  const url = await Promise.race([reached, child.ended, delay(startMs, undefined, { ref: false })]);
+  if (!url?.startsWith('http')) {
+    await stop();
+    throw new Error(`${name} did not start (${url ?? 'too slow'}):\n${said.join('\n')}`);
+  }
   return {
-    pid: child.pid, url, stop: () => stop(child),
+    pid: child.pid, url, stop,
     /** @throws Error with its last words when it has ended. */
     mustLive() {
-      if (child.exitCode !== null || child.signalCode !== null) throw new Error(`${name} ended (${child.exitCode ?? child.signalCode}):\n${said}`);
+      if (ended !== null) throw new Error(`${name} ended (${ended}):\n${said.join('\n')}`);
     },
   };
-}
-
-async function stop(child) {
-  if (child.exitCode !== null || child.signalCode !== null) return;
-  const timer = setTimeout(() => child.kill('SIGKILL'), stopMs);
-  child.kill('SIGTERM');
-  await once(child, 'exit');
-  clearTimeout(timer);
 }
 
 /** The load generator keeps its process, and so its compiled code, from cell to cell. */
@@ -56,7 +59,11 @@ export function startLoad(file) {
       [answered, ended] = [resolve, reject];
       child.send(job);
     }),
-    stop: () => stop(child),
+    async stop() {
+      if (child.exitCode !== null || child.signalCode !== null) return;
+      child.kill('SIGTERM');
+      await once(child, 'exit');
+    },
   };
 }
 

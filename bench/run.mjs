@@ -6,6 +6,7 @@
  */
 import { writeFileSync } from 'node:fs';
 import { cpus } from 'node:os';
+import { resolve } from 'node:path';
 import { parseArgs } from 'node:util';
 import { report } from './report.mjs';
 import { ask, open, systemNames } from './systems.mjs';
@@ -31,7 +32,7 @@ const wanted = cells
   .filter(({ kind }) => !values.kinds || list(values.kinds).includes(kind))
   .map(({ kind, clients }) => ({ kind, clients: values.clients ? list(values.clients).map(Number) : clients }));
 
-const house = await open({ only, profile: values.profile });
+const house = await open({ only, profile: values.profile ? resolve(values.profile) : null });
 try {
   const [{ version: postgres }] = await ask(house.postgres.url, `select current_setting('server_version') as version`);
   const machine = { cpu: cpus()[0]?.model.trim(), cores: cpus().length, node: process.version, postgres };
@@ -62,7 +63,10 @@ async function measure({ systems, load, postgres, upstream }) {
       const result = await load.run(jobOf(system, kind, clients, Number(values.seconds), known));
       system.mustLive();
       slices.push({ system: system.name, kind, clients, round, ...result, ...used(system, before, weights(), result) });
-      if (result.errors > 0) console.error(`${system.name} ${kind} ${clients}: ${result.errors} errors, the first: ${result.firstError}`);
+      if (result.errors > 0) {
+        console.error(`${system.name} ${kind} ${clients}: ${result.errors} errors, the first: ${result.firstError}`);
+        process.exitCode = 1;
+      }
     }
   }
   return slices;
