@@ -10,7 +10,7 @@ import { Lane } from './lane.js';
 import { lockStatement } from './locks-in-order.js';
 import { hex, operationColumns, type OperationRow, toOperation } from './operation-row.js';
 import { type RecordResult, recordStatement } from './record.js';
-import { fundStatement, intentKeys, type ReserveRow, reserveStatement, toReservation, unclaimVain } from './reserve.js';
+import { fundStatement, intentKeys, type ReserveRow, reserveStatement, toReservations, unclaimVain } from './reserve.js';
 import type { Sealer } from './seal.js';
 import { type Told, toldStatement } from './seen.js';
 import { type TransitionResult, transitionStatement } from './transition.js';
@@ -150,11 +150,12 @@ async function flush(connection: LaneConnection, items: Commit[], sealer: Sealer
   const committed: Committed[] = new Array<Committed>(items.length);
   const moved = rowsOf<TransitionResult>('transition');
   transitions.forEach(({ at }, n) => { committed[at] = moved[n]?.moved ?? false; });
+  const meant = intents.map(({ intent }) => intent);
   const reserved = rowsOf<ReserveRow>('reserve');
-  intents.forEach(({ at }, n) => { committed[at] = toReservation(reserved[n] as ReserveRow); });
+  toReservations(meant, reserved).forEach((reservation, n) => { committed[intents[n]?.at as number] = reservation; });
   const recorded = rowsOf<RecordResult>('record');
   entries.forEach(({ at }, n) => { committed[at] = recorded[n]?.stood ?? false; });
-  const vain = unclaimVain(intents.map(({ intent }) => intent), reserved);
+  const vain = unclaimVain(meant, reserved);
   if (vain) await connection.run([vain]);
   return committed;
 }

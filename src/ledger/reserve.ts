@@ -158,12 +158,23 @@ export function reserveStatement(intents: Intent[], sealer: Sealer): Statement {
   return { name: 'reserve', text: reserveText, values: [JSON.stringify(rows)] };
 }
 
-export function toReservation(row: ReserveRow): Reservation {
+/** @returns in the order of the intents, as `rows` are. */
+export function toReservations(intents: Intent[], rows: ReserveRow[]): Reservation[] {
+  const purseOf = ({ operation, budget }: Intent): string => `${operation.tenant}\n${budget?.scope ?? ''}`;
+  const started = new Map<string, number>();
+  intents.forEach((intent, n) => {
+    if (rows[n]?.inserted) started.set(purseOf(intent), (started.get(purseOf(intent)) ?? 0) + 1);
+  });
+  return intents.map((intent, n) => toReservation(rows[n] as ReserveRow, started.get(purseOf(intent)) ?? 0));
+}
+
+/** @param started of the same purse in the same flush: a budget that these used up is used up. */
+function toReservation(row: ReserveRow, started: number): Reservation {
   if (row.inserted || row.ours_already) return { reserved: true };
   if (!row.fresh) return { reserved: false, because: 'exists' };
   if (row.guarded) return { reserved: false, because: 'guarded' };
-  if (row.quota !== null && row.used !== null && row.used >= row.quota) {
-    return { reserved: false, because: 'budget', quota: row.quota, used: row.used };
+  if (row.quota !== null && row.used !== null && row.used + started >= row.quota) {
+    return { reserved: false, because: 'budget', quota: row.quota, used: row.used + started };
   }
   return { reserved: false, because: 'exists' };
 }

@@ -144,6 +144,22 @@ describe('who may move an operation', () => {
   });
 });
 
+/** A budget is what an operator promised to lose at most: two replicas that each look at it and then spend would lose twice as much. */
+describe('a budget over replicas', () => {
+  it('of n starts exactly n of what two replicas reserve in the same moment, round after round', async () => {
+    const both = [open(), open()];
+    const quota = 7;
+    for (let round = 0; round < 12; round++) {
+      const principal = `spender-${round}`;
+      const reservations = await Promise.all(Array.from({ length: 60 }, (_, n) =>
+        (both[n % 2] as LedgerStore).reserve(intent(`spend-${round}-${n}`, [`k:spend-${round}-${n}`], { principal, quota }))));
+      expect(reservations.filter(({ reserved }) => reserved)).toHaveLength(quota);
+      expect(reservations.filter((one) => !one.reserved && one.because === 'budget')).toHaveLength(60 - quota);
+      expect(await sql('select used from budgets where scope = $1', [`principal:${principal}`])).toEqual([{ used: quota }]);
+    }
+  });
+});
+
 /** Two replicas whose flushes want each other's rows would stand for a second at a time until Postgres shoots one of them. */
 describe('locks over replicas', () => {
   it('flushes that settle and reserve the same keys crosswise, with purses of their own and refunds, never wait for each other', async () => {
