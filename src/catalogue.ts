@@ -1,37 +1,84 @@
-/** The contracts being served, and earlier ones that open operations began under. */
+/**
+ * The contracts being served, and earlier ones that open operations began under.
+ *
+ * A changed folder is compiled aside and swapped whole; an invalid set never replaces a valid one, and says so where operators look.
+ */
+import { createHash } from 'node:crypto';
+import { readdirSync, statSync } from 'node:fs';
+import { join } from 'node:path';
 import { compileFolder, compileSource } from './contract/compile.js';
 import type { ContractDefaults } from './contract/defaults.js';
 import { formatDiagnostics } from './contract/diagnostics.js';
 import { readSourceText } from './contract/load.js';
 import type { Catalogue } from './contract/plan.js';
+import type { Served } from './gate/parts.js';
 import { loadPolicies } from './policy/cedar.js';
-import type { PolicyEngine } from './policy/decision.js';
 
 export interface CatalogueStore {
   saveCatalogue(digest: string, source: string): Promise<void>;
   catalogueSource(digest: string): Promise<string | null>;
 }
 
-export interface ServedContracts {
-  served(): { catalogue: Catalogue; policy: PolicyEngine };
-  /** Null: the ledger does not have it, or it does not compile any more. */
-  earlier(digest: string): Promise<Catalogue | null>;
+export interface CatalogueStatus {
+  digest: string;
+  loaded_at: string;
+  tools: { name: string; service: string; version: string; digest: string; effect: string }[];
+  /** The newest set when it was refused, with every diagnostic; null while the folder and what is served are the same. */
+  refused: { at: string; problem: string } | null;
 }
 
-/** @throws Error with all diagnostics when the folder does not compile: a gateway never starts on half a contract. */
-export async function serveCatalogue(options: { folder: string; env: NodeJS.ProcessEnv; defaults: ContractDefaults; store: CatalogueStore }): Promise<ServedContracts> {
-  const { folder, env, defaults, store } = options;
-  const compiled = compileFolder(folder, env, defaults);
-  if ('diagnostics' in compiled) throw new Error(`the contracts in ${folder} do not compile:\n${formatDiagnostics(compiled.diagnostics, (file) => readSourceText(folder, file))}`);
-  const { catalogue } = compiled;
-  const loaded = loadPolicies(catalogue.policies);
-  if ('problems' in loaded) {
-    const lines = loaded.problems.map(({ file, line, column, message }) => `${file}:${line ?? 1}:${column ?? 1} ${message}`);
-    throw new Error(`the policies in ${folder} cannot be read:\n${lines.join('\n')}`);
+export interface ServedContracts {
+  served(): Served;
+  /** Null: the ledger does not have it, or it does not compile any more. */
+  earlier(digest: string): Promise<Catalogue | null>;
+  status(): CatalogueStatus;
+  stop(): void;
+}
+
+export interface CatalogueOptions {
+  folder: string;
+  env: NodeJS.ProcessEnv;
+  defaults: ContractDefaults;
+  store: CatalogueStore;
+  /** 0: the folder is read at the start only. */
+  reloadMs: number;
+  reloaded(outcome: 'swapped' | 'refused', detail: string): void;
+}
+
+/** @throws Error with all diagnostics when the folder does not compile at the start: a gateway never starts on half a contract. */
+export async function serveCatalogue(options: CatalogueOptions): Promise<ServedContracts> {
+  const { folder, env, defaults, store, reloadMs, reloaded } = options;
+  let seen = fingerprint(folder);
+  let current = compile(options);
+  let loadedAt = new Date();
+  let refused: CatalogueStatus['refused'] = null;
+  await store.saveCatalogue(current.catalogue.digest, current.catalogue.source);
+  const known = new Map<string, Catalogue>([[current.catalogue.digest, current.catalogue]]);
+
+  /** The ledger has a set before anything can begin under it. */
+  async function reload(): Promise<void> {
+    const found = fingerprint(folder);
+    if (found === seen) return;
+    try {
+      const next = compile(options);
+      await store.saveCatalogue(next.catalogue.digest, next.catalogue.source);
+      known.set(next.catalogue.digest, next.catalogue);
+      [current, loadedAt, refused] = [next, new Date(), null];
+      reloaded('swapped', next.catalogue.digest);
+    } catch (error) {
+      refused = { at: new Date().toISOString(), problem: (error as Error).message };
+      reloaded('refused', refused.problem);
+    }
+    seen = found;
   }
-  await store.saveCatalogue(catalogue.digest, catalogue.source);
-  const current = { catalogue, policy: loaded.engine };
-  const known = new Map<string, Catalogue>([[catalogue.digest, catalogue]]);
+
+  let timer: NodeJS.Timeout | undefined;
+  const watch = (): void => {
+    timer = setTimeout(() => void reload().catch((error: unknown) => reloaded('refused', String(error))).finally(watch), reloadMs);
+    timer.unref();
+  };
+  if (reloadMs > 0) watch();
+
   return {
     served: () => current,
     async earlier(digest) {
@@ -43,5 +90,37 @@ export async function serveCatalogue(options: { folder: string; env: NodeJS.Proc
       known.set(digest, again.catalogue);
       return again.catalogue;
     },
+    status: () => ({
+      digest: current.catalogue.digest, loaded_at: loadedAt.toISOString(), refused,
+      tools: [...current.catalogue.tools.values()].map(({ name, service, version, digest, effect }) => ({ name, service, version, digest, effect })),
+    }),
+    stop: () => clearTimeout(timer),
   };
+}
+
+function compile({ folder, env, defaults }: CatalogueOptions): Served {
+  const compiled = compileFolder(folder, env, defaults);
+  if ('diagnostics' in compiled) {
+    throw new Error(`the contracts in ${folder} do not compile:\n${formatDiagnostics(compiled.diagnostics, (file) => readSourceText(folder, file))}`);
+  }
+  const loaded = loadPolicies(compiled.catalogue.policies);
+  if ('problems' in loaded) {
+    const lines = loaded.problems.map(({ file, line, column, message }) => `${file}:${line ?? 1}:${column ?? 1} ${message}`);
+    throw new Error(`the policies in ${folder} cannot be read:\n${lines.join('\n')}`);
+  }
+  return { catalogue: compiled.catalogue, policy: loaded.engine };
+}
+
+/** Names, sizes and times of a folder's files: cheap to ask often. A folder that cannot be read is told by the compiler. */
+function fingerprint(folder: string): string {
+  const hash = createHash('sha256');
+  try {
+    for (const name of readdirSync(folder, { recursive: true, encoding: 'utf8' }).sort()) {
+      const { size, mtimeMs } = statSync(join(folder, name));
+      hash.update(`${name}\0${size}\0${mtimeMs}\0`);
+    }
+  } catch (error) {
+    hash.update(String(error));
+  }
+  return hash.digest('hex');
 }

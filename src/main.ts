@@ -70,10 +70,15 @@ export async function startGateway(config: Config, joints: Joints = {}): Promise
   const upstream = createUpstream({ maxResponseBytes: config.upstream.maxResponseBytes, maxHeaderBytes: 16_384 });
   const pauses = createGate();
   const contracts = await serveCatalogue({
-    folder: config.contracts.folder, env: process.env, store,
+    folder: config.contracts.folder, env: process.env, store, reloadMs: config.contracts.reloadMs,
     defaults: {
       attempts: config.execution.attempts, elapsedMs: config.execution.elapsedMs,
       upstreamDeadlineMs: config.execution.upstreamDeadlineMs, connectTimeoutMs: config.execution.connectTimeoutMs,
+    },
+    reloaded(outcome, detail) {
+      metrics.reloaded(outcome);
+      if (outcome === 'swapped') log.info({ digest: detail }, 'a changed set of contracts is served');
+      else log.error({ problem: detail }, 'a changed set of contracts was refused; the one before stays');
     },
   });
   const leases = new Leases(config.execution.leaseMs, (held) =>
@@ -115,7 +120,7 @@ export async function startGateway(config: Config, joints: Joints = {}): Promise
   const limits = { ...defaultLimits, bodyBytes: config.limits.bodyBytes, maxPatienceMs: config.execution.patienceMaxMs };
   const agent = buildAgentServer({ door: openDoor(parts), authenticator, limits, log, metrics });
   const control = buildControlServer({
-    records, authenticator, limits, log, metrics, metricsPage: metrics.page, openapi: readOpenapi(projectFile('openapi.yaml')),
+    records, authenticator, limits, log, metrics, metricsPage: metrics.page, openapi: readOpenapi(projectFile('openapi.yaml')), contracts: { status: contracts.status },
     health: { readiness: async () => readiness(await probeWrite(), locks, draining) },
   });
   await agent.listen({ host: config.agent.host, port: config.agent.port, backlog: 1024 });
@@ -129,6 +134,7 @@ export async function startGateway(config: Config, joints: Joints = {}): Promise
     async close() {
       draining = true;
       clearInterval(gauge);
+      contracts.stop();
       const until = performance.now() + config.drain.timeoutMs;
       const swept = sweeper.stop();
       // Still listening: who calls now is told 503 and when to come again, and is not left with a refused connection.

@@ -38,6 +38,7 @@ export const configSchema = Type.Object({
   }),
   contracts: section('The contracts to serve.', {
     folder: path('contracts', 'The folder of contracts and policies.'),
+    reload: duration('2s', 'How often the folder is looked at for changes; 0ms: only at the start. An invalid set never replaces a valid one.', ['0ms', '1h']),
   }),
   secrets: section('Keys of the gateway itself. Development makes its own; each replica of one installation has the same.', {
     key_pepper: secret('Keys the HMAC under which API keys are stored. Changing it invalidates every key.'),

@@ -19,6 +19,7 @@ export interface Metrics {
   /** Open operations of the installation, as last counted; a state that is not named has none. */
   operationsOpen(counts: Partial<Record<OperationState, number>>): void;
   recovered(event: RecoveryEvent, operations?: number): void;
+  reloaded(outcome: 'swapped' | 'refused'): void;
   /** @param sample `route` is the template of a path, never the path */
   observeRequest(sample: { plane: string; method: string; route: string; status: number; seconds: number }): void;
   /** What `/metrics` shows. */
@@ -49,6 +50,7 @@ export function createMetrics({ version, process: ofProcess = true }: MetricsOpt
   const flushSeconds = new Histogram({ name: 'callgate_ledger_flush_seconds', help: 'Time of one commit of the ledger.', labelNames: ['lane'], buckets: secondsBuckets, registers });
   const open = new Gauge({ name: 'callgate_operations_open', help: 'Operations that have not ended.', labelNames: ['state'], registers });
   const recoveries = new Counter({ name: 'callgate_recoveries_total', help: 'Operations that recovery dealt with.', labelNames: ['event'], registers });
+  const reloads = new Counter({ name: 'callgate_contract_reloads_total', help: 'Changed sets of contracts, swapped in or refused.', labelNames: ['outcome'], registers });
   const requests = new Histogram({ name: 'callgate_http_request_seconds', help: 'HTTP requests.', labelNames: ['plane', 'method', 'route', 'status'], buckets: secondsBuckets, registers });
   const build = new Gauge({ name: 'callgate_build_info', help: 'Always 1; the labels say what runs.', labelNames: ['version', 'node'], registers });
   build.set({ version, node: process.version }, 1);
@@ -66,6 +68,7 @@ export function createMetrics({ version, process: ofProcess = true }: MetricsOpt
       for (const state of openStates) open.set({ state }, counts[state] ?? 0);
     },
     recovered: (event, operations = 1) => recoveries.inc({ event }, operations),
+    reloaded: (outcome) => reloads.inc({ outcome }),
     observeRequest: ({ plane, method, route, status, seconds }) => requests.observe({ plane, method, route, status: String(status) }, seconds),
     page: registry,
   };

@@ -76,6 +76,7 @@ export function build(script: Script = {}): Omit<Listeners, 'agent' | 'control' 
   const controlApp = buildControlServer({
     ...shared,
     openapi,
+    contracts: { status: () => ({ digest: 'sha256:0', loaded_at: '2026-01-01T00:00:00.000Z', tools: [], refused: null }) },
     records: {
       receipts: async () => ({ items: [], next_cursor: null }), receipt: async () => null,
       operations: async () => ({ items: [], next_cursor: null }), operation: async () => null, ...script.records,

@@ -8,6 +8,7 @@ export interface ControlServerParts extends ServerParts {
   health: Health;
   authenticator: Authenticator;
   metricsPage: MetricsPage;
+  contracts: { status(): object };
   /** The parsed openapi.yaml; see `readOpenapi`. */
   openapi: JsonObject;
 }

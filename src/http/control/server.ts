@@ -1,6 +1,7 @@
 /** The control plane: the records for people and applications; probes, metrics and documentation for everybody. */
 import { requireCredential } from '../authentication.js';
 import { type App, createServer } from '../server.js';
+import { contractRoutes } from './contracts.js';
 import { docRoutes } from './docs.js';
 import { operationRoutes } from './operations.js';
 import type { ControlServerParts } from './parts.js';
@@ -16,6 +17,7 @@ export function buildControlServer(parts: ControlServerParts): App {
     requireCredential(scope, 'control', parts.authenticator);
     scope.register(receiptRoutes, parts);
     scope.register(operationRoutes, parts);
+    scope.register(contractRoutes, parts);
   });
   return app;
 }

@@ -1,0 +1,72 @@
+import { cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { projectFile } from '../../src/project.js';
+import { type House, openGateway, openHouse, type Opened, unique } from '../support/gateway.js';
+
+interface Status { digest: string; tools: { name: string; version: string }[]; refused: { problem: string } | null }
+
+/**
+ * Contracts change while calls run. If half a set were served, a call would be checked by one rule and executed by another; if an invalid
+ * set replaced a valid one, a typo would stop every agent.
+ */
+describe('a changed contracts folder', () => {
+  let house: House;
+  let open: Opened;
+  const folder = mkdtempSync(join(tmpdir(), 'callgate-reload-'));
+  const file = join(folder, 'retail.yaml');
+  beforeAll(async () => {
+    cpSync(projectFile('examples', 'retail', 'contracts'), folder, { recursive: true });
+    house = await openHouse({ CALLGATE_CONTRACTS_FOLDER: folder, CALLGATE_CONTRACTS_RELOAD: '50ms' });
+    open = await openGateway(house);
+  });
+  afterAll(async () => {
+    await open.gateway.close();
+    await house.close();
+    rmSync(folder, { recursive: true });
+  });
+  const status = async (): Promise<Status> => (await open.control().get('/v1/contracts')) as unknown as Status;
+  const until = async (enough: (now: Status) => boolean): Promise<Status> => {
+    for (let n = 0; n < 100; n++) {
+      const now = await status();
+      if (enough(now)) return now;
+      await new Promise((resolve) => setTimeout(resolve, 50));
+    }
+    throw new Error('it did not come to pass in 5 s');
+  };
+  const metric = async (outcome: string): Promise<number> => {
+    const text = await (await fetch(`${open.gateway.controlUrl}/metrics`)).text();
+    return Number(new RegExp(`callgate_contract_reloads_total\\{outcome="${outcome}"\\} (\\d+)`).exec(text)?.[1] ?? 0);
+  };
+
+  it('is refused with its place when it is invalid, and the set before goes on serving; mended, it is swapped in whole', async () => {
+    const before = await status();
+    const text = readFileSync(file, 'utf8');
+    writeFileSync(file, text.replace('args.amount <= order.refundable', 'args.amount <= order.refundible'));
+    const refused = await until((now) => now.refused !== null);
+    expect(refused.digest).toBe(before.digest);
+    expect(refused.refused?.problem).toMatch(/retail\.yaml:\d+:\d+: error CG\d+/);
+    expect(await metric('refused')).toBe(1);
+    expect(await open.agent.credit({ session_id: unique('s'), arguments: { amount: 100 } })).toMatchObject({ disposition: 'executed' });
+
+    writeFileSync(file, text.replace('version: 3.1.0', 'version: 3.2.0').replace('args.amount <= order.refundable', 'args.amount < order.refundable'));
+    const swapped = await until((now) => now.digest !== before.digest);
+    expect(swapped.refused).toBeNull();
+    expect(await metric('swapped')).toBe(1);
+    const whole = await open.agent.credit({ session_id: unique('s'), arguments: { amount: 4900 } });
+    expect(whole).toMatchObject({ disposition: 'precondition_failed', contract: { version: '3.2.0' } });
+  });
+
+  it('leaves an operation in flight under the digest that it began with', async () => {
+    await house.shop.reset();
+    await house.shop.fault({ tool: 'issue_credit', kind: 'delay_commit', ms: 800 });
+    const running = open.agent.credit({ session_id: unique('s'), arguments: { amount: 300 } });
+    const { digest } = await status();
+    await new Promise((resolve) => setTimeout(resolve, 200));
+    writeFileSync(file, readFileSync(file, 'utf8').replace('version: 3.2.0', 'version: 3.3.0'));
+    await until((now) => now.digest !== digest);
+    expect(await running).toMatchObject({ disposition: 'executed', verified: true, contract: { version: '3.2.0' } });
+    expect(await open.agent.credit({ session_id: unique('s'), arguments: { amount: 301 } })).toMatchObject({ contract: { version: '3.3.0' } });
+  });
+});
