@@ -1,24 +1,42 @@
 /** Canonical JSON (RFC 8785) and the digests over it: equal values, equal bytes, on every machine. A leaf. */
-import canonicalize from 'canonicalize';
-import { createHash } from 'node:crypto';
-import type { Json } from './model.js';
+import * as crypto from 'node:crypto';
+import type { Json, JsonObject } from './model.js';
 
 /** @throws TypeError for what RFC 8785 excludes: a number that is not finite, a lone surrogate, a value that is not JSON. */
 export function canonicalText(value: Json): string {
-  let text: string | undefined;
-  let cause: unknown;
-  try {
-    text = canonicalize(value);
-  } catch (thrown) {
-    cause = thrown;
+  switch (typeof value) {
+    case 'string': return quoted(value);
+    case 'boolean': return value ? 'true' : 'false';
+    case 'number':
+      if (Number.isFinite(value)) return JSON.stringify(value);
+      break;
+    case 'object':
+      if (value === null) return 'null';
+      return Array.isArray(value) ? `[${value.map(canonicalText).join(',')}]` : members(value);
   }
-  if (text !== undefined) return text;
-  const why = cause instanceof Error ? cause.message : `a value of type ${typeof value} is not JSON`;
-  throw new TypeError(`No canonical form (RFC 8785): ${why}. Refuse such values where they enter.`, { cause });
+  throw noForm(typeof value === 'number' ? `${value} is not a finite number` : `a value of type ${typeof value} is not JSON`);
+}
+
+function members(value: JsonObject): string {
+  let text = '';
+  // Array.prototype.sort without a comparator is the order of UTF-16 code units, as the RFC has it.
+  for (const name of Object.keys(value).sort()) text += `${text === '' ? '' : ','}${quoted(name)}:${canonicalText(value[name] as Json)}`;
+  return `{${text}}`;
+}
+
+function quoted(text: string): string {
+  if (!text.isWellFormed()) throw noForm('a text holds half of a surrogate pair');
+  return JSON.stringify(text);
+}
+
+function noForm(why: string): TypeError {
+  return new TypeError(`No canonical form (RFC 8785): ${why}. Refuse such values where they enter.`);
 }
 
 /** 32 bytes; text is hashed as UTF-8. */
-export const sha256 = (data: string | Buffer): Buffer => createHash('sha256').update(data).digest();
+export const sha256: (data: string | Buffer) => Buffer = typeof crypto.hash === 'function'
+  ? (data) => crypto.hash('sha256', data, 'buffer')
+  : (data) => crypto.createHash('sha256').update(data).digest();
 
 /** `sha256:` and 64 hexadecimal digits, over the canonical form. @throws TypeError as `canonicalText` does. */
 export const digestOf = (value: Json): string => `sha256:${sha256(canonicalText(value)).toString('hex')}`;

@@ -22,7 +22,11 @@ export interface Statement {
   values: unknown[];
 }
 
+const firstPlanAgain = 8;
+
 export class LaneConnection {
+  private runs = 0;
+  private planAgainAt = firstPlanAgain;
   private client: Promise<pg.Client> | undefined;
   private open: pg.Client | undefined;
   private closed = false;
@@ -34,6 +38,7 @@ export class LaneConnection {
     const client = await this.connected();
     const [only] = statements;
     try {
+      this.planAgain(client);
       if (statements.length === 1 && only) return new Map([[only.name, await this.send(client, only)]]);
       const sent = [
         client.query('begin'),
@@ -48,6 +53,17 @@ export class LaneConnection {
       if (errorKind(error) === 'unavailable') this.drop(client);
       throw error;
     }
+  }
+
+  /**
+   * A plan that was made over an empty table may take any index that begins with the tenant, and reads all of the tenant's rows once there
+   * are some: 114 ms in the place of 12 for 64 intents over 5,000 operations. So plans are made again as the tables grow, until statistics
+   * come in, which invalidate plans by themselves.
+   */
+  private planAgain(client: pg.Client): void {
+    if (!this.options.preparedStatements || ++this.runs < this.planAgainAt) return;
+    this.planAgainAt *= 2;
+    client.query('discard plans').catch(() => undefined);
   }
 
   /** The next statement goes over a new connection. */

@@ -25,7 +25,7 @@ const findText = `
 select q.n, a.fingerprint as call_fingerprint, a.operation_id as call_operation, s.version as seen_version,
   (select json_build_object('epochs', json_agg(coalesce(g.epoch, 0) order by k.place), 'held', count(g.operation_id) > 0)
    from unnest(q.guard_keys) with ordinality as k (guard_key, place)
-   left join guards g on g.tenant = q.tenant and g.guard_key = k.guard_key) as guards,
+   left join lateral (select g.epoch, g.operation_id from guards g where g.tenant = q.tenant and g.guard_key = k.guard_key limit 1) g on true) as guards,
   ${operationColumns}
 from json_to_recordset($1::json) as q (
   n integer, tenant text, call_key bytea, identity bytea, principal text, subject text, session_id text, entity text, guard_keys text[])

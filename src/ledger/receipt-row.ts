@@ -30,10 +30,14 @@ export function receiptRow(receipt: Receipt): ReceiptRow {
  * becomes U+FFFD: a problem of storing a result must never change the outcome of a call.
  */
 function storable(value: Json): Json {
+  return /\\ud[89a-f]/.test(JSON.stringify(value)) ? wellFormed(value) : value;
+}
+
+function wellFormed(value: Json): Json {
   if (typeof value === 'string') return value.isWellFormed() ? value : value.toWellFormed();
-  if (Array.isArray(value)) return value.map(storable);
+  if (Array.isArray(value)) return value.map(wellFormed);
   if (value !== null && typeof value === 'object') {
-    return Object.fromEntries(Object.entries(value).map(([key, member]) => [key.toWellFormed(), storable(member)]));
+    return Object.fromEntries(Object.entries(value).map(([key, member]) => [key.toWellFormed(), wellFormed(member)]));
   }
   return value;
 }

@@ -72,14 +72,14 @@ called as (
     set fingerprint = excluded.fingerprint, operation_id = excluded.operation_id, created_at = now()
     where exists (
       select 1 from candidate c where c.tenant = a.tenant and c.call_key = a.call_key and c.previous_operation = a.operation_id)
-  returning a.tenant, a.operation_id
+  returning a.operation_id
 ),
 whole as materialized (
   select f.*, p.quota, p.used, row_number() over (partition by f.tenant, f.budget_scope order by f.n) as place
   from fresh f
   left join purse p on p.tenant = f.tenant and p.scope = f.budget_scope
-  where (select count(*) from claimed k where k.write_id = f.write_id) = cardinality(f.guard_keys)
-    and (f.call_key is null or exists (select 1 from called d where d.tenant = f.tenant and d.operation_id = f.operation_id))
+  where cardinality(array_positions(array(select k.write_id from claimed k), f.write_id)) = cardinality(f.guard_keys)
+    and (f.call_key is null or f.operation_id = any (array(select d.operation_id from called d)))
 ),
 inserted as (
   insert into operations (
@@ -95,15 +95,15 @@ inserted as (
   where w.budget_scope is null or w.used + w.place <= w.quota
   order by w.tenant, w.operation_id
   on conflict do nothing
-  returning write_id
+  returning tenant, write_id, budget_scope
 ),
 charged as (
   update budgets b set used = b.used + c.n
   from (
-    select w.tenant, w.budget_scope, count(*)::integer as n
-    from inserted i join whole w on w.write_id = i.write_id
-    where w.budget_scope is not null
-    group by w.tenant, w.budget_scope
+    select i.tenant, i.budget_scope, count(*)::integer as n
+    from inserted i
+    where i.budget_scope is not null
+    group by i.tenant, i.budget_scope
   ) c
   where b.tenant = c.tenant and b.scope = c.budget_scope and b.kind = 'executions'
 ),
@@ -113,22 +113,25 @@ receipted as (
   select
     w.tenant, w.receipt_id, w.receipt_kind, w.operation_id, w.session_id, w.intent_id, w.principal, w.tool, w.receipt_disposition,
     w.receipt_outcome, w.receipt_at, w.receipt_digest, w.receipt_body
-  from inserted i join whole w on w.write_id = i.write_id
+  from whole w
+  where w.write_id = any (array(select i.write_id from inserted i))
+),
+verdict as materialized (
+  select
+    c.n, c.tenant, c.operation_id, c.write_id, c.guard_keys, c.budget_scope,
+    c.write_id = any (array(select i.write_id from inserted i)) as inserted,
+    c.n = any (array(select f.n from fresh f)) as fresh,
+    c.n = any (array(select w.n from whole w)) as whole,
+    cardinality(array_positions(array(select k.write_id from claimed k), c.write_id)) as claims
+  from candidate c
 )
 select
-  c.n,
-  i.write_id is not null as inserted,
-  coalesce(mine.write_id = c.write_id, false) as ours_already,
-  f.write_id is not null as fresh,
-  (select count(*) from claimed k where k.write_id = c.write_id) < cardinality(c.guard_keys) as guarded,
-  (select count(*)::integer from claimed k where k.write_id = c.write_id) as claims,
-  w.quota, w.used
-from candidate c
-left join inserted i on i.write_id = c.write_id
-left join fresh f on f.write_id = c.write_id
-left join whole w on w.write_id = c.write_id
-left join lateral (select o.write_id from operations o where o.tenant = c.tenant and o.operation_id = c.operation_id limit 1) mine on true
-order by c.n`;
+  v.n, v.inserted, not v.inserted and coalesce(mine.write_id = v.write_id, false) as ours_already,
+  v.fresh, v.claims < cardinality(v.guard_keys) as guarded, v.claims, p.quota, p.used
+from verdict v
+left join purse p on v.whole and p.tenant = v.tenant and p.scope = v.budget_scope
+left join lateral (select o.write_id from operations o where o.tenant = v.tenant and o.operation_id = v.operation_id limit 1) mine on not v.inserted
+order by v.n`;
 
 export interface ReserveRow {
   n: number; inserted: boolean; ours_already: boolean; fresh: boolean; guarded: boolean; claims: number; quota: number | null; used: number | null;

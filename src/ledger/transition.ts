@@ -20,7 +20,7 @@ with move as materialized (
     absent_ms float8, absent_set boolean, release boolean, sealed_answer bytea, settle boolean, refund boolean, effect_receipt text,
     receipt_id text, receipt_kind text, receipt_disposition text, receipt_outcome text, receipt_at timestamptz, receipt_digest bytea, receipt_body text)
 ),
-moved as (
+moved as materialized (
   update operations o set
     state = m.to_state,
     write_id = m.write_id,
@@ -44,37 +44,37 @@ moved as (
   where o.tenant = m.tenant and o.operation_id = m.operation_id and o.fence = m.fence and o.state = any (m.from_states)
     and o.write_id <> m.write_id
     and not (o.effect_seen and (m.send_attempt is not null or m.to_state in ('rejected', 'failed', 'rate_limited', 'cancelled')))
-  returning o.tenant, o.operation_id, o.session_id, o.intent_id, o.principal, o.tool, o.budget_scope, m.n
+  returning o.tenant, o.operation_id, o.session_id, o.intent_id, o.principal, o.tool, o.budget_scope, m.n, m.settle, m.refund,
+    m.receipt_id, m.receipt_kind, m.receipt_disposition, m.receipt_outcome, m.receipt_at, m.receipt_digest, m.receipt_body
 ),
 receipted as (
   insert into receipts (
     tenant, id, kind, operation_id, session_id, intent_id, principal, tool, disposition, outcome, recorded_at, digest, body)
   select
-    d.tenant, m.receipt_id, m.receipt_kind, d.operation_id, d.session_id, d.intent_id, d.principal, d.tool, m.receipt_disposition,
-    m.receipt_outcome, m.receipt_at, m.receipt_digest, m.receipt_body
-  from moved d join move m on m.n = d.n
-  where m.receipt_id is not null
+    d.tenant, d.receipt_id, d.receipt_kind, d.operation_id, d.session_id, d.intent_id, d.principal, d.tool, d.receipt_disposition,
+    d.receipt_outcome, d.receipt_at, d.receipt_digest, d.receipt_body
+  from moved d
+  where d.receipt_id is not null
 ),
 refunded as (
   update budgets b set used = greatest(0, b.used - c.n)
   from (
     select d.tenant, d.budget_scope, count(*)::integer as n
-    from moved d join move m on m.n = d.n
-    where m.refund and d.budget_scope is not null
+    from moved d
+    where d.refund and d.budget_scope is not null
     group by d.tenant, d.budget_scope
   ) c
   where b.tenant = c.tenant and b.scope = c.budget_scope and b.kind = 'executions'
 ),
 released as (
   update guards g set operation_id = null
-  from moved d join move m on m.n = d.n
-  where m.settle and g.tenant = d.tenant and g.operation_id = d.operation_id
+  from moved d
+  where d.settle and g.tenant = d.tenant and g.operation_id = d.operation_id
 )
 select
   m.n,
-  d.n is not null or coalesce(present.write_id = m.write_id, false) as moved
+  m.n = any (array(select d.n from moved d)) or coalesce(present.write_id = m.write_id, false) as moved
 from move m
-left join moved d on d.n = m.n
 left join lateral (select o.write_id from operations o where o.tenant = m.tenant and o.operation_id = m.operation_id limit 1) present on true
 order by m.n`;
 
