@@ -17,7 +17,7 @@ import type { Answer } from '../model.js';
 import { operationAnswer, refusalAnswer } from './answer.js';
 import { authorizeResource, authorizeTool, usableActions } from './authorize.js';
 import type { AuthorizedCall, FreshCall, PermittedCall } from './calls.js';
-import { type Earlier, earlierAnswer, replayRefusal, type Standing } from './earlier.js';
+import { type Earlier, earlierAnswer, type FoundEarlier, replayRefusal, type Standing } from './earlier.js';
 import { type Reserved, reserve, send } from './execute.js';
 import { observe, survey } from './observe.js';
 import { parse, type Received } from './parse.js';
@@ -173,9 +173,12 @@ async function finish(parts: Parts, reserved: Reserved, until: number, progress:
   return operationAnswer(run.operation, { progress, as: 'proposer' });
 }
 
+const neverSeen: FoundEarlier = { call: null, current: null, seenVersion: null, guardEpochs: [], guarded: false, readBefore: null };
+
 async function lookUp(parts: Parts, permitted: PermittedCall): Promise<Earlier | Refusal> {
   const { identity, principal, envelope, tool } = permitted;
   const { tenant } = principal;
+  if (tool.effect === 'none' && envelope.callIdMinted) return earlierAnswer(permitted, neverSeen); // an id minted just now has no past
   const [found, read] = await Promise.all([
     parts.ledger.find({
       tenant, callKey: identity.callKey ?? identity.operation, identity: identity.operation,
