@@ -85,9 +85,16 @@ export interface ObservationPlan {
   /** The name in scope: the entity's, or the observation's own. */
   readonly name: string;
   readonly tool: ToolPlan;
+  /**
+   * Not null: one read for each distinct element of the list, `as` naming the element in `args`. The observation is then an object
+   * from each element (an integer as its digits) to what was read; what was not found is not in it. More than `max` is refused.
+   */
+  readonly each: { readonly list: Expression<Json>; readonly as: string; readonly max: number } | null;
   readonly args: Readonly<Record<string, Expression<Json>>>;
   readonly version: Expression<string> | null;
   readonly maxAgeMs: number;
+  /** Observations of one wave rest on those of earlier waves alone, so they may be made together. */
+  readonly wave: number;
 }
 
 export interface EntityPlan {
@@ -134,7 +141,9 @@ export interface ToolPlan {
   readonly notWhen: string | null;
   readonly argsSchema: JsonObject;
   readonly resultSchema: JsonObject;
-  readonly examples: readonly { args: JsonObject }[];
+  readonly examples: readonly { args: JsonObject; why: string | null }[];
+  /** What a model might propose and should not; shown to it, never executed. */
+  readonly counterexamples: readonly { args: JsonObject; why: string }[];
   /** Closed at every level; unwraps JSON text where an object or array is required and a string is not allowed. */
   checkArguments(value: JsonObject): ArgumentsVerdict;
   /** Keeps what the result schema names and drops the rest; null when the value does not satisfy the schema. */
@@ -147,6 +156,7 @@ export interface ToolPlan {
   /** True when this read tool is itself what observes `entity`: its own answer is the observation. */
   readonly observesEntity: boolean;
   readonly touches: readonly { entity: EntityPlan }[];
+  /** By wave. */
   readonly observations: readonly ObservationPlan[];
   readonly lets: readonly { name: string; value: Expression<Json> }[];
   readonly expect: 'observed' | 'seen';
