@@ -64,7 +64,7 @@ module.exports = {
       from: { path: '^src/gate/' },
       to: {
         path: '^src/(ledger|upstream|locks|policy|recovery|identity|http|embedded|cli|main)',
-        pathNot: '^src/(http/ports|upstream/exchange|policy/decision)\\.ts$',
+        pathNot: '^src/(upstream/exchange|policy/decision)\\.ts$',
       },
     },
     {

@@ -8,7 +8,7 @@ import type { Parts } from './parts.js';
 import { call } from './pipeline.js';
 import type { Operation } from './ports.js';
 import { Progress } from './progress.js';
-import type { AgentDoor } from '../http/ports.js';
+import type { AgentDoor } from '../ports.js';
 
 const pollMs = 200;
 

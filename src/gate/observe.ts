@@ -3,21 +3,20 @@
  * then, for one who may, what else the transition table and the preconditions need. Nothing about a hidden resource is worked out
  * or asked for, so that it costs what a missing one costs and cannot fail in a way of its own.
  */
-import { EvaluationError, type ObservationPlan, type Scope } from '../contract/plan.js';
+import { EvaluationError, type ObservationPlan } from '../contract/plan.js';
 import { isRefusal, refuse, type Refusal } from '../errors.js';
 import type { JsonObject } from '../model.js';
 import { hidden } from './authorize.js';
 import { type AuthorizedCall, type FreshCall, type Observation, type ObservedCall, passed } from './calls.js';
 import type { Parts } from './parts.js';
-import { asObject, type ReadOutcome, readUpstream } from './read.js';
-import { callScope, evaluateAll, readScope } from './scope.js';
+import { observeWave } from './observe-wave.js';
+import { callScope } from './scope.js';
 
 export async function observe(parts: Parts, call: FreshCall, until: number): Promise<ObservedCall | Refusal> {
   const { entity } = call.tool;
-  const observed = entity ? await observeOne(parts, call, entity.observation, [], until) : undefined;
-  if (observed !== undefined && observed !== 'absent' && isRefusal(observed)) return observed;
-  const absent = observed === 'absent';
-  return passed<FreshCall, ObservedCall>(call, { observations: observed === undefined || absent ? [] : [observed], entityState: null, absent });
+  const seen = entity ? await observeWave(parts, [entity.observation], callScope(call), until) : [];
+  if (seen !== 'absent' && isRefusal(seen)) return seen;
+  return passed<FreshCall, ObservedCall>(call, { observations: seen === 'absent' ? [] : seen, entityState: null, absent: seen === 'absent' });
 }
 
 declare const surveyed: unique symbol;
@@ -27,11 +26,11 @@ export interface SurveyedCall extends AuthorizedCall { readonly [surveyed]: true
 export async function survey(parts: Parts, call: AuthorizedCall, until: number): Promise<SurveyedCall | Refusal> {
   const { entity, observations: others } = call.tool;
   const observations = [...call.observations];
-  for (const plan of others) {
-    const observed = await observeOne(parts, call, plan, observations, until);
-    if (observed === 'absent') return hidden(call);
-    if (isRefusal(observed)) return observed;
-    observations.push(observed);
+  for (const wave of new Set(others.map((plan) => plan.wave))) {
+    const seen = await observeWave(parts, others.filter((plan) => plan.wave === wave), callScope({ ...call, observations }), until);
+    if (seen === 'absent') return hidden(call);
+    if (isRefusal(seen)) return seen;
+    observations.push(...seen);
   }
   const unfit = unfitObservation([...(entity ? [entity.observation] : []), ...others], observations);
   if (unfit) return unfit;
@@ -55,42 +54,6 @@ function unfitObservation(plans: readonly ObservationPlan[], observations: reado
     }
   }
   return undefined;
-}
-
-async function observeOne(
-  parts: Parts, call: FreshCall, plan: ObservationPlan, before: Observation[], until: number,
-): Promise<Observation | 'absent' | Refusal> {
-  const scope = callScope({ ...call, observations: before });
-  try {
-    const args = evaluateAll(plan.args, scope);
-    const started = performance.now();
-    const { outcome } = await readUpstream(parts, plan.tool, readScope(scope, plan.tool, args), until);
-    if (outcome.kind !== 'read') return outcome.kind === 'not_found' ? 'absent' : unread(plan, outcome);
-    const version = plan.version ? versionOf(plan, { ...scope, args }, outcome) : null;
-    return {
-      name: plan.name, tool: plan.tool.name, version, at: started, ms: Math.round((performance.now() - started) * 10) / 10,
-      value: { ...asObject(outcome.result), ...(version === null ? {} : { version }) },
-    };
-  } catch (error) {
-    if (!(error instanceof EvaluationError)) throw error;
-    return refuse('PREDICATE_ERROR', `The observation \`${plan.name}\` could not be asked for.`);
-  }
-}
-
-function versionOf(plan: ObservationPlan, scope: Scope, read: Extract<ReadOutcome, { kind: 'read' }>): string | null {
-  try {
-    return plan.version?.evaluate({ ...scope, status: read.status, headers: read.headers, body: read.result, result: read.result }) ?? null;
-  } catch (error) {
-    if (error instanceof EvaluationError) return null;
-    throw error;
-  }
-}
-
-function unread(plan: ObservationPlan, outcome: ReadOutcome): Refusal {
-  if (outcome.kind === 'rate_limited') {
-    return refuse('RATE_LIMITED', 'The service asked for a pause.', { retryAfterMs: outcome.retryAfterMs });
-  }
-  return refuse('OBSERVATION_FAILED', `\`${plan.name}\` could not be read. Nothing was written.`);
 }
 
 /** As expressions of a read-back will name them, kept with the operation. */

@@ -5,7 +5,7 @@
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { type Refusal, refuse } from '../errors.js';
 import type { Principal, Role } from '../model.js';
-import type { Authenticator, Plane } from './ports.js';
+import type { Authenticator, Plane } from '../ports.js';
 import { sendRefusal } from './reply.js';
 import type { App } from './server.js';
 

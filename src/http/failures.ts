@@ -6,7 +6,7 @@ import { randomUUID } from 'node:crypto';
 import type { FastifyError, FastifyReply, FastifyRequest } from 'fastify';
 import { LedgerUnavailable, type Refusal, refuse } from '../errors.js';
 import type { FieldError, Json } from '../model.js';
-import { BadCursor, type Log, type Plane } from './ports.js';
+import { BadCursor, type Log, type Plane } from '../ports.js';
 import { sendRefusal } from './reply.js';
 
 export function failureHandler(plane: Plane, bodyBytes: number, log: Log) {

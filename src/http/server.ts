@@ -3,7 +3,7 @@ import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox';
 import fastify, { type FastifyBaseLogger, type FastifyInstance, type RawServerDefault } from 'fastify';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { failureHandler, noSuchRoute } from './failures.js';
-import type { Log, Plane, RequestMetrics } from './ports.js';
+import type { Log, Plane, RequestMetrics } from '../ports.js';
 import { maxHeaderBytes, socketGuard } from './sockets.js';
 
 export interface HttpLimits {

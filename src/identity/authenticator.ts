@@ -1,16 +1,8 @@
 /** A credential to a principal, at a bounded cost to the store and in a time that tells nothing. */
+import type { Authenticator } from '../ports.js';
 import { timingSafeEqual } from 'node:crypto';
 import type { Principal } from '../model.js';
 import { combinesPlanes, keyDigest, keyPrefix, type KeyRecord, type KeyStore } from './api-keys.js';
-
-export interface Authenticator {
-  /**
-   * @param credential the text after `Bearer `
-   * @returns null when there is no such key, or it has expired or been revoked
-   * @throws what the store throws when it cannot be asked; that is no verdict on the key
-   */
-  authenticate(credential: string): Promise<Principal | null>;
-}
 
 export interface AuthenticatorOptions {
   pepper: string;

@@ -1,5 +1,5 @@
 /** Cursors of keyset pages. They are opaque, not secret: the worst that a forged one can do is to begin a page elsewhere in the caller's own tenant. */
-import { BadCursor } from '../http/ports.js';
+import { BadCursor } from '../ports.js';
 
 const shapes = {
   receipts: [/^rcp_[0-9a-z]{26}$/],

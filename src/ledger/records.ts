@@ -1,7 +1,7 @@
 /** What the control plane reads: keyset pages, always of one tenant, on connections of its own and bounded in time. */
 import type pg from 'pg';
 import { LedgerUnavailable } from '../errors.js';
-import type { Page, ReceiptFilter, Records } from '../http/ports.js';
+import type { Page, ReceiptFilter, Records } from '../ports.js';
 import type { JsonObject } from '../model.js';
 import { firstIdAt } from '../receipt-id.js';
 import { createPool, errorKind } from './connection.js';

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { refuse } from '../../src/errors.js';
 import { problemAnswer } from '../../src/http/problem.js';
-import type { Proposal } from '../../src/http/ports.js';
+import type { Proposal } from '../../src/ports.js';
 import type { Answer, Disposition } from '../../src/model.js';
 import { as, executed, json, listen } from './listeners.js';
 

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { BadCursor, type ReceiptFilter } from '../../src/http/ports.js';
+import { BadCursor, type ReceiptFilter } from '../../src/ports.js';
 import type { Answer } from '../../src/model.js';
 import { as, listen } from './listeners.js';
 

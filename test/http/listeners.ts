@@ -5,7 +5,7 @@ import { buildAgentServer } from '../../src/http/agent/server.js';
 import { readOpenapi } from '../../src/http/control/openapi.js';
 import { buildControlServer } from '../../src/http/control/server.js';
 import { drain } from '../../src/http/drain.js';
-import type { AgentDoor, Authenticator, Health, Records, RequestMetrics } from '../../src/http/ports.js';
+import type { AgentDoor, Authenticator, Health, Records, RequestMetrics } from '../../src/ports.js';
 import { type App, defaultLimits, type HttpLimits } from '../../src/http/server.js';
 import type { Answer, Principal, Role } from '../../src/model.js';
 

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { refuse } from '../../src/errors.js';
 import { problemAnswer } from '../../src/http/problem.js';
-import type { AgentDoor } from '../../src/http/ports.js';
+import type { AgentDoor } from '../../src/ports.js';
 import type { Answer } from '../../src/model.js';
 import { as, executed, listen } from './listeners.js';
 

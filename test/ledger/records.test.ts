@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import pg from 'pg';
 import { afterAll, beforeAll, beforeEach, describe, expect, inject, it } from 'vitest';
 import { LedgerUnavailable } from '../../src/errors.js';
-import { BadCursor, type Page, type ReceiptFilter } from '../../src/http/ports.js';
+import { BadCursor, type Page, type ReceiptFilter } from '../../src/ports.js';
 import { migrate } from '../../src/ledger/migrate.js';
 import { openRecords, type RecordStore } from '../../src/ledger/records.js';
 import type { JsonObject } from '../../src/model.js';

@@ -2,7 +2,7 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox';
 import { isRefusal, type Refusal, refuse } from '../../errors.js';
 import { principalOf } from '../authentication.js';
-import type { Proposal } from '../ports.js';
+import type { Proposal } from '../../ports.js';
 import { readPreferences, reportApplied } from '../prefer.js';
 import { sendAnswer, sendRefusal, statusOf } from '../reply.js';
 import type { AgentServerParts } from './parts.js';

@@ -1,5 +1,5 @@
 /** What the agent listener is made of. */
-import type { AgentDoor, Authenticator } from '../ports.js';
+import type { AgentDoor, Authenticator } from '../../ports.js';
 import type { ServerParts } from '../server.js';
 
 export interface AgentServerParts extends ServerParts {

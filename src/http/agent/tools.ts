@@ -2,7 +2,7 @@
 import { type FastifyPluginAsyncTypebox, Type } from '@fastify/type-provider-typebox';
 import type { JsonObject } from '../../model.js';
 import { principalOf } from '../authentication.js';
-import type { AgentDoor } from '../ports.js';
+import type { AgentDoor } from '../../ports.js';
 import { sendJson } from '../reply.js';
 import type { AgentServerParts } from './parts.js';
 

@@ -2,7 +2,7 @@
 import { type Static, Type } from '@fastify/type-provider-typebox';
 import { type Refusal, refuse } from '../../errors.js';
 import { dispositions, operationStates, type Outcome } from '../../model.js';
-import type { ReceiptFilter } from '../ports.js';
+import type { ReceiptFilter } from '../../ports.js';
 
 const outcomes: readonly Outcome[] = ['committed', 'accepted', 'rejected', 'not_committed', 'unknown'];
 const defaultLimit = 50;

@@ -1,6 +1,6 @@
 /** What the control listener is made of. */
 import type { JsonObject } from '../../model.js';
-import type { Authenticator, Health, MetricsPage, Records } from '../ports.js';
+import type { Authenticator, Health, MetricsPage, Records } from '../../ports.js';
 import type { ServerParts } from '../server.js';
 
 export interface ControlServerParts extends ServerParts {

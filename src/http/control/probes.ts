@@ -1,6 +1,6 @@
 /** `/healthz`, `/readyz`, `/metrics`: no credential, and nothing in them that needs one. */
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox';
-import type { Health, Log } from '../ports.js';
+import type { Health, Log } from '../../ports.js';
 import { sendJson, sendText } from '../reply.js';
 import type { ControlServerParts } from './parts.js';
 

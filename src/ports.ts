@@ -1,5 +1,5 @@
 /** What the listeners need of the rest of the house; `main.ts` supplies it. */
-import type { Answer, JsonObject, Principal } from '../model.js';
+import type { Answer, JsonObject, Principal } from './model.js';
 
 export interface Proposal {
   /** The body as it came, at most `limits.bodyBytes` long; the parse stage reads it strictly. */
