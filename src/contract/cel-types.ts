@@ -3,7 +3,7 @@
  * object in a `map` passes the type check and fails at run time; integers become BigInt, because JS numbers are not CEL's `int`.
  */
 import type { Json, JsonObject } from '../model.js';
-import { inPlaceSchemas, isSchemaObject } from './schema-subset.js';
+import { inPlaceSchemas, isSchemaObject, resolve } from './schema-subset.js';
 
 export interface CelType {
   /** As the checker writes it: `int`, `list<string>`, a class name. */
@@ -15,7 +15,12 @@ export interface CelType {
   readonly ctor?: new () => object;
   /** Types that have to be registered before this one. */
   readonly parts: readonly CelType[];
+  /** Of a list or map: the most elements that its schema admits; absent where the schema does not say. */
+  readonly maxItems?: number;
 }
+
+/** What a list or map may hold whose schema does not say, so that the cost of an expression over it is bounded all the same. */
+export const maxUndeclaredItems = 10_000;
 
 /** On a decoded object, the JSON that it came from, to hand it back as it was. */
 const origin = Symbol('origin');
@@ -45,7 +50,7 @@ export const celDyn: CelType = { name: 'dyn', decode: decodeAny, parts: [] };
 
 function decodeAny(value: unknown): unknown {
   if (typeof value === 'number') return Number.isSafeInteger(value) ? BigInt(value) : value;
-  if (Array.isArray(value)) return value.map(decodeAny);
+  if (Array.isArray(value)) return within(maxUndeclaredItems, value, value.length).map(decodeAny);
   return typeof value === 'object' && value !== null && !(value instanceof Date) ? decodeMap(value) : value;
 }
 
@@ -68,28 +73,37 @@ function oncePerObject(decode: (value: object) => object): (value: object) => ob
   };
 }
 
-export function celList(item: CelType): CelType {
+function within<T>(most: number, value: T, size: number): T {
+  if (size > most) throw new RangeError(`it has ${size} elements, and ${most} are the most`);
+  return value;
+}
+
+export function celList(item: CelType, maxItems?: number): CelType {
   const name = `list<${item.name}>`;
   const decode = oncePerObject((value) => (value as unknown[]).map((one) => item.decode(one)));
   return {
     name,
     parts: [item],
+    ...(maxItems === undefined ? {} : { maxItems }),
     decode: (value) => {
       if (!Array.isArray(value)) throw expected(name, value);
-      return decode(value);
+      return decode(within(maxItems ?? maxUndeclaredItems, value, value.length));
     },
   };
 }
 
-export function celMap(member: CelType): CelType {
-  const name = `map<string, ${member.name}>`;
-  const decode = oncePerObject((value) => new Map(Object.entries(value).map(([key, one]) => [key, member.decode(one)])));
+/** @param key of what type the names are when an expression reads them; JSON writes them as text in any case. */
+export function celMap(member: CelType, { key = 'string', maxItems }: { key?: 'string' | 'int'; maxItems?: number | undefined } = {}): CelType {
+  const name = `map<${key}, ${member.name}>`;
+  const named = key === 'int' ? BigInt : String;
+  const decode = oncePerObject((value) => new Map(Object.entries(value).map(([text, one]) => [named(text), member.decode(one)])));
   return {
     name,
     parts: [member],
+    ...(maxItems === undefined ? {} : { maxItems }),
     decode: (value) => {
       if (!isPlain(value)) throw expected(name, value);
-      return decode(value);
+      return decode(within(maxItems ?? maxUndeclaredItems, value, Object.keys(value).length));
     },
   };
 }
@@ -144,7 +158,7 @@ export function celTypeOf(root: JsonObject, schema: Json | undefined, name: stri
       return celDouble;
     case 'array': {
       const items = places.flatMap((place) => (place['items'] === undefined || place['prefixItems'] !== undefined ? [] : [place['items']]));
-      return celList(items.length === 1 ? elementType(root, items[0]!, `${name}_item`, inside) : celDyn);
+      return celList(items.length === 1 ? elementType(root, items[0]!, `${name}_item`, inside) : celDyn, mostOf(root, schema, 'maxItems'));
     }
     case 'object':
       return objectType(root, places, name, inside);
@@ -169,8 +183,20 @@ function objectType(root: JsonObject, places: readonly JsonObject[], name: strin
     }
   }
   const others = places.map((place) => place['additionalProperties']).filter(isSchemaObject);
-  if (fields.size === 0 && others.length === 1) return celMap(elementType(root, others[0]!, `${name}_member`, open));
+  if (fields.size === 0 && others.length === 1) {
+    return celMap(elementType(root, others[0]!, `${name}_member`, open), { maxItems: mostOf(root, places[0], 'maxProperties') });
+  }
   return celClass(name, fields);
+}
+
+/** The tightest bound among the schemas that all apply here; alternatives bound a place each in its own way, so none of them counts. */
+function mostOf(root: JsonObject, schema: Json | undefined, keyword: 'maxItems' | 'maxProperties', seen = new Set<JsonObject>()): number | undefined {
+  if (!isSchemaObject(schema) || seen.has(schema)) return undefined;
+  seen.add(schema);
+  const { allOf, $ref: ref } = schema;
+  const together = [...(Array.isArray(allOf) ? allOf : []), ...(ref === undefined ? [] : [resolve(root, ref)])];
+  const bounds = [schema[keyword], ...together.map((part) => mostOf(root, part, keyword, seen))].filter((bound) => typeof bound === 'number');
+  return bounds.length === 0 ? undefined : Math.min(...bounds);
 }
 
 function kindsOf(places: readonly JsonObject[]): Set<Kind> {

@@ -33,10 +33,6 @@ function checkUnenforced({ source, file, path }: ToolEntry, findings: Findings):
   for (const member of ['partial', 'public', 'untrusted', 'durability'] as const) {
     if (source[member] !== undefined) findings.key(file, [...path, member], 'CG012', `\`${member}\` is not enforced by this version`);
   }
-  for (const [name, observation] of Object.entries(source.observe ?? {})) {
-    if (observation.for_each)
-      findings.key(file, [...path, 'observe', name, 'for_each'], 'CG012', '`for_each` is not carried out by this version');
-  }
 }
 
 function checkNames({ source, file, path, document }: ToolEntry, findings: Findings): void {
@@ -168,8 +164,6 @@ export function checkEntities(file: SourceFile, document: ContractDocument, tool
     if (reservedNames.has(name)) findings.key(file, path, 'CG613', `\`${name}\` already has a meaning in expressions`);
     if (entity.state === 'gateway')
       findings.value(file, [...path, 'state'], 'CG012', 'a state kept by the gateway is not carried out by this version');
-    if (entity.observe.for_each)
-      findings.key(file, [...path, 'observe', 'for_each'], 'CG012', '`for_each` is not carried out by this version');
     if (entity.states) checkStates(file, path, entity, entity.states, findings);
     checkActions(file, name, entity, tools, findings);
   }

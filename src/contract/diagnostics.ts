@@ -29,6 +29,9 @@ const help = {
   CG110:
     'Make it the `entity` of the tool or list it under `touches`: a guard key then keeps it still between check and write.',
   CG112: 'Close every `{` with `}`, write literal braces as `{{` and `}}`, and let each part be text, a number or a boolean.',
+  CG113:
+    'Bound the list by `maxItems` in its schema, or add `max` to `for_each` (at most 100). Each element is a read before every call, ' +
+    'and a call whose list is longer is refused.',
   CG201: 'Add `effects.creates` or `effects.changes`: say what a successful call leaves behind, or nobody can tell that it happened.',
   CG202: 'Add `effects.never` with what must stay as it was (an empty list says: nothing was thought of, and is accepted).',
   CG203: 'Remove it, or declare `effect: write`. A read changes nothing.',

@@ -24,7 +24,7 @@ export interface ObservationSource {
   args: Record<string, ValueSource>;
   version?: string;
   max_age: string;
-  for_each?: JsonObject;
+  for_each?: { in: string; as: string; max?: number };
 }
 
 export interface EntitySource {

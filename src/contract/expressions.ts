@@ -1,9 +1,10 @@
 /** CEL expressions, compiled once against the names and types of the place where they stand. */
-import { Environment, type ParseError, type ParseResult } from '@marcbachmann/cel-js';
+import type { Environment, ParseError, ParseResult } from '@marcbachmann/cel-js';
 import type { Json } from '../model.js';
-import { checkMembers, parseTimestamp, walkSyntax, type ExpressionProblem } from './cel-rules.js';
+import { boundsOf, maxSteps } from './cel-bounds.js';
+import { baseEnvironment } from './cel-functions.js';
+import { checkMembers, walkSyntax, type ExpressionProblem } from './cel-rules.js';
 import { celBool, celDouble, celDyn, celInt, celList, celMap, celString, celUnknown, encode, type CelType } from './cel-types.js';
-import { linearPattern, type LinearPattern } from './linear-pattern.js';
 import { nearest } from './nearest.js';
 import { EvaluationError, type Expression, type Scope } from './plan.js';
 
@@ -22,6 +23,8 @@ export interface CompiledExpression<T> extends Expression<T> {
   /** Members read directly from top-level names, for instance `args.amount`. */
   readonly paths: ReadonlySet<string>;
   readonly type: string;
+  /** Of the list or map that it gives: the most elements; undefined where no schema says. */
+  readonly maxItems?: number | undefined;
 }
 
 /** A value that is computed on first use from other names. */
@@ -49,8 +52,12 @@ export class Names {
   }
 
   withLazy(name: string, expression: CompiledExpression<Json>): Names {
-    const type = this.typeNamed(expression.type);
+    const type = atMost(this.typeNamed(expression.type), expression.maxItems);
     return new Names(new Map([...this.types, [name, type]]), new Map([...this.lazies, [name, { expression, type }]]));
+  }
+
+  knows(name: string): boolean {
+    return this.types.has(name);
   }
 
   /** True when something here failed to compile, so that a further finding may be nothing but its consequence. */
@@ -65,8 +72,8 @@ export class Names {
     if (known) return known;
     const item = /^list<(.+)>$/.exec(name)?.[1];
     if (item !== undefined) return celList(this.typeNamed(item));
-    const member = /^map<string, (.+)>$/.exec(name)?.[1];
-    return member === undefined ? celDyn : celMap(this.typeNamed(member));
+    const [, key, member] = /^map<(string|int), (.+)>$/.exec(name) ?? [];
+    return member === undefined ? celDyn : celMap(this.typeNamed(member), { key: key as 'string' | 'int' });
   }
 
   /** @returns the expression, or everything that is wrong with it. */
@@ -84,7 +91,9 @@ export class Names {
     if (misused.length > 0) return { problems: misused };
     const type = verdict.type ?? 'dyn';
     if (!fits(type, wanted)) return failed('CG102', `the expression gives ${shown(type)}, and ${needs[wanted]} is needed here`);
-    return this.bound(source, type, walked, parsed, wanted);
+    const { steps, length } = boundsOf(parsed.ast, this.types);
+    if (steps > maxSteps) return failed('CG105', `the expression could take ${steps} steps, and ${maxSteps} are the most`);
+    return { ...this.bound(source, type, walked, parsed, wanted), maxItems: length };
   }
 
   private parse(source: string): ParseResult | { problems: ExpressionProblem[] } {
@@ -167,23 +176,16 @@ export const unknownType = 'unknown';
 
 const primitives = new Map([celBool, celDouble, celInt, celString].map((type) => [type.name, type]));
 
-const patterns = new Map<string, LinearPattern>();
+const base = baseEnvironment(limits);
 
-/** Patterns are literals of contracts, so there are finitely many. */
-function matches(text: string, pattern: string): boolean {
-  const known = patterns.get(pattern) ?? linearPattern(pattern);
-  patterns.set(pattern, known);
-  return known.test(text);
+/** Top-level names that a text reads; none where it is not an expression. */
+export function namesIn(source: string): ReadonlySet<string> {
+  try {
+    return walkSyntax(base.parse(source).ast).names;
+  } catch {
+    return new Set();
+  }
 }
-
-// Literals may mix types, so that an answer can be put together: `{"id": result.id, "amount": result.amount}`.
-const base = new Environment({ limits, homogeneousAggregateLiterals: false })
-  .registerFunction('string.linearMatches(string): bool', matches)
-  .registerFunction('exactTimestamp(string): google.protobuf.Timestamp', (text: string) => {
-    const date = parseTimestamp(text);
-    if (!date) throw new TypeError('the text is not a date and time that exists');
-    return date;
-  });
 
 const needs: Record<keyof Wanted, string> = { bool: 'bool', string: 'string', text: 'text, a number or a boolean', json: 'a JSON value' };
 
@@ -213,6 +215,10 @@ const converters: { [K in keyof Wanted]: (value: unknown) => Wanted[K] } = {
 /** Without the number that keeps classes apart. */
 function shown(text: string): string {
   return text.replace(/_\d+\b/g, '');
+}
+
+function atMost(type: CelType, maxItems: number | undefined): CelType {
+  return maxItems === undefined ? type : { ...type, maxItems };
 }
 
 function failed(code: ExpressionProblem['code'], message: string, offset = 0): { problems: ExpressionProblem[] } {

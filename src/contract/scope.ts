@@ -1,14 +1,15 @@
 /** What the expressions of a tool can name, in the order in which it becomes known. */
 import type { Json } from '../model.js';
-import { type CelType, celClass, celDyn, celInt, celList, celMap, celString, celTimestamp, celUnknown } from './cel-types.js';
-import type { EntitySource, ObservationSource } from './document.js';
-import { durationMs } from './duration.js';
-import { type CompiledExpression, Names } from './expressions.js';
+import { type CelType, celClass, celList, celString, celTimestamp } from './cel-types.js';
+import { inDependencyOrder } from './dependency-order.js';
+import type { EntitySource } from './document.js';
+import { type CompiledExpression, Names, namesIn } from './expressions.js';
+import { compileObservation, compileObservations, responseTypes } from './observations.js';
 import type { EntityPlan, ObservationPlan, ToolPlan } from './plan.js';
 import type { Path } from './pointer.js';
 import type { References } from './references.js';
 import type { Site } from './site.js';
-import { observedType, type ToolEntry } from './tool-entry.js';
+import type { ToolEntry } from './tool-entry.js';
 
 const principalType = celClass(
   'principal',
@@ -21,7 +22,6 @@ const principalType = celClass(
 );
 const sessionType = celClass('session', new Map([['id', celString]]));
 const operationType = celClass('operation', new Map([['id', celString]]));
-const responseTypes = { status: celInt, headers: celMap(celString), body: celDyn };
 
 /** Names that already mean something in every expression, and words of CEL. */
 export const reservedNames: ReadonlySet<string> = new Set(
@@ -49,16 +49,12 @@ export function compileScope(entry: ToolEntry, references: References, site: Sit
   const { source, path } = entry;
   const asked = Names.of({ args: entry.argsType, principal: principalType, subject: celString, session: sessionType });
   const entities = new EntityScope(entry, references, site, asked);
-  const observed = Object.entries(source.observe ?? {}).map(([name, observation]) =>
-    compileObservation(name, observation, [...path, 'observe', name], site, references, asked.with(entities.types)),
-  );
-  const types = Object.fromEntries(observed.map(({ plan, type }) => [plan.name, type]));
   const bind = site.members([...path, 'bind'], source.bind ?? {}, asked);
   const bound = celClass('bound', new Map(Object.entries(bind).map(([name, { type }]) => [name, asked.typeNamed(type)])));
-  const known = asked.with({ ...entities.types, ...types, bound, now: celTimestamp });
+  const asking = asked.with({ ...entities.types, bound, now: celTimestamp });
+  const { names: known, observations } = compileObservations(entry, references, site, asking);
   const { names: deciding, lets } = compileLets(entry, site, known);
   const sending = deciding.with({ operation: operationType });
-  const observations = observed.map(({ plan }) => plan);
   return { deciding, sending, answered: sending.with(responseTypes), bind, entities, observations, lets };
 }
 
@@ -90,7 +86,7 @@ class EntityScope {
     const entity = this.references.entity(this.entry, name, path);
     if (!entity) return null;
     const place: Path = ['entities', name];
-    const observation = compileObservation(name, entity.observe, [...place, 'observe'], this.site, this.references, this.asked);
+    const observation = compileObservation({ name, source: entity.observe, path: [...place, 'observe'] }, this.site, this.references, this.asked);
     this.types[name] = observation.type;
     const state = Names.of({ [name]: observation.type });
     return {
@@ -114,35 +110,10 @@ function servedEntity({ name, document, source }: ToolEntry): string | undefined
   return source.entity !== undefined && served.includes(source.entity) ? source.entity : served[0];
 }
 
-function compileObservation(
-  name: string,
-  source: ObservationSource,
-  path: Path,
-  site: Site,
-  references: References,
-  names: Names,
-): { plan: ObservationPlan; type: CelType } {
-  const target = references.read(site, source.tool, [...path, 'tool']);
-  const args = site.members([...path, 'args'], source.args, names);
-  if (target) references.arguments(site, target, args, [...path, 'args']);
-  const response = Names.of(target ? { ...responseTypes, result: target.resultType } : responseTypes);
-  const version = site.optional([...path, 'version'], source.version, response, 'string');
-  return {
-    plan: { name, tool: target?.plan as ToolPlan, args, version, maxAgeMs: durationMs(source.max_age) },
-    type: target ? observedType(target, version !== null) : celUnknown,
-  };
-}
-
-/** In the order of their dependencies, not of the text: the order of members is no part of the canonical source. */
 function compileLets({ source, path }: ToolEntry, site: Site, given: Names): { names: Names; lets: ToolPlan['lets'] } {
-  const waiting = new Map(Object.entries(source.let ?? {}).sort(([a], [b]) => (a < b ? -1 : 1)));
   const lets: { name: string; value: CompiledExpression<Json> }[] = [];
   let names = given;
-  const mentions = (text: string): boolean => [...waiting.keys()].some((other) => new RegExp(`\\b${other}\\b`).test(text));
-  while (waiting.size > 0) {
-    // When each waits for another there is a circle; compiling one anyway reports its unknown name.
-    const [name, text] = [...waiting].find(([, candidate]) => !mentions(candidate)) ?? [...waiting][0]!;
-    waiting.delete(name);
+  for (const [name, text] of inDependencyOrder(source.let ?? {}, namesIn)) {
     const value = site.expression([...path, 'let', name], text, names, 'json');
     lets.push({ name, value });
     names = names.withLazy(name, value);

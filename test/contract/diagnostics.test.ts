@@ -233,6 +233,14 @@ const broken: Broken[] = [
     to: '/orders/{args.order_id}/../cancel',
     at: 'path:',
   },
+  {
+    code: 'CG113',
+    what: 'any number of reads before a call',
+    from: '    expect: observed\n',
+    to: '    observe: { others: { for_each: { in: principal.roles, as: role }, tool: get_order, args: { order_id: role }, max_age: 5s } }\n',
+    at: 'for_each',
+    says: /nothing bounds the list/,
+  },
   { code: 'CG201', what: 'a write without effects', from: creditEffects, to: '', at: 'issue_credit:' },
   {
     code: 'CG202',

@@ -1,0 +1,147 @@
+/**
+ * How long the lists of an expression can be and how many steps it can take, worked out on its syntax tree from the `maxItems` of the
+ * schemas. What a schema does not bound counts as `maxUndeclaredItems`, beyond which decoding fails.
+ */
+import type { ASTNode } from '@marcbachmann/cel-js';
+import { type CelType, maxUndeclaredItems } from './cel-types.js';
+
+/** Steps that one evaluation may take: some 100 ms at the very worst, and a thousand times less for contracts with declared bounds. */
+export const maxSteps = 1_000_000;
+
+/** What is known of a value: its type as far as the tree shows it, and how many elements it holds. */
+interface Shape {
+  type?: CelType | undefined;
+  element?: Shape | undefined;
+  /** Undefined where no schema says. */
+  length?: number | undefined;
+}
+
+export interface Bounds {
+  /** The most evaluation steps. */
+  steps: number;
+  /** Of the list or map that the expression gives; undefined where no schema says. */
+  length: number | undefined;
+}
+
+type Node = Pick<ASTNode, 'op'> & { args: unknown };
+type Scope = ReadonlyMap<string, Shape>;
+const loops = new Set(['all', 'exists', 'exists_one', 'map', 'filter']);
+/** Functions that go through a list themselves. */
+const walks = new Set(['indices', 'count', 'sum', 'distinct', 'join']);
+
+export function boundsOf(root: ASTNode, types: ReadonlyMap<string, CelType>): Bounds {
+  const scope = new Map([...types].map(([name, type]) => [name, { type, length: type.maxItems }]));
+  const { shape, steps } = measure(root as Node, scope);
+  return { steps, length: shape.length };
+}
+
+interface Measured {
+  shape: Shape;
+  steps: number;
+}
+
+const plain: Shape = {};
+
+function measure({ op, args }: Node, scope: Scope): Measured {
+  switch (op) {
+    case 'value':
+      return { shape: plain, steps: 1 };
+    case 'id':
+      return { shape: scope.get(args as string) ?? plain, steps: 1 };
+    case '.': {
+      const [object, member] = args as [Node, string];
+      const { shape, steps } = measure(object, scope);
+      return { shape: ofType(shape.type?.fields?.get(member) ?? shape.type?.parts[0]), steps: steps + 1 };
+    }
+    case '[]': {
+      const [object, index] = args as [Node, Node];
+      const { shape, steps } = measure(object, scope);
+      const named = index.op === 'value' ? shape.type?.fields?.get(String(index.args)) : undefined;
+      return { shape: named ? ofType(named) : elementOf(shape), steps: steps + measure(index, scope).steps + 1 };
+    }
+    case 'call':
+    case 'rcall':
+      return call({ op, args }, scope);
+    case 'list': {
+      const items = (args as Node[]).map((item) => measure(item, scope));
+      return { shape: { length: items.length, element: items[0]?.shape }, steps: 1 + total(items) };
+    }
+    case '+': {
+      const [left, right] = (args as Node[]).map((part) => measure(part, scope)) as [Measured, Measured];
+      const length = sumOf(left.shape.length, right.shape.length);
+      return { shape: { ...left.shape, length }, steps: 1 + total([left, right]) };
+    }
+    case '?:': {
+      const [condition, yes, no] = (args as Node[]).map((part) => measure(part, scope)) as [Measured, Measured, Measured];
+      return { shape: longer(yes.shape, no.shape), steps: 1 + total([condition, yes, no]) };
+    }
+    case 'in': {
+      const [value, list] = (args as Node[]).map((part) => measure(part, scope)) as [Measured, Measured];
+      return { shape: plain, steps: 1 + total([value, list]) + (isMap(list.shape) ? 0 : size(list.shape)) };
+    }
+    default:
+      return { shape: plain, steps: 1 + total(nodesIn(args).map((part) => measure(part, scope))) };
+  }
+}
+
+function call({ op, args }: Node, scope: Scope): Measured {
+  const parts = args as [string, ...unknown[]];
+  const name = parts[0];
+  const receiver = op === 'rcall' ? (parts[1] as Node) : null;
+  const given = (receiver ? parts[2] : parts[1]) as Node[];
+  if (receiver?.op === 'id' && receiver.args === 'cel' && name === 'bind') return bind(given, scope);
+  if (receiver && loops.has(name)) return loop(name, measure(receiver, scope), given, scope);
+  const measured = [...(receiver ? [receiver] : []), ...given].map((part) => measure(part, scope));
+  const list = measured[0]?.shape ?? plain;
+  const steps = 1 + total(measured) + (walks.has(name) ? size(list) : 0);
+  if (name === 'indices') return { shape: { length: list.length }, steps };
+  return { shape: name === 'distinct' ? list : plain, steps };
+}
+
+function bind([variable, value, body]: Node[], scope: Scope): Measured {
+  const bound = measure(value!, scope);
+  const inside = measure(body!, new Map([...scope, [String(variable!.args), bound.shape]]));
+  return { shape: inside.shape, steps: bound.steps + inside.steps + 1 };
+}
+
+function loop(name: string, over: Measured, [variable, ...body]: Node[], scope: Scope): Measured {
+  const inner = new Map([...scope, [String(variable!.args), elementOf(over.shape)]]);
+  const inside = body.map((part) => measure(part, inner));
+  const steps = 1 + over.steps + size(over.shape) * (1 + total(inside));
+  if (name === 'map') return { shape: { length: over.shape.length, element: inside.at(-1)!.shape }, steps };
+  return { shape: name === 'filter' ? over.shape : plain, steps };
+}
+
+function ofType(type: CelType | undefined): Shape {
+  return type ? { type, length: type.maxItems } : plain;
+}
+
+/** Of a list its element; a map gives its names to a loop, and its values to an index, which are the ones that can hold lists. */
+function elementOf({ type, element }: Shape): Shape {
+  return element ?? ofType(type?.parts.length === 1 ? type.parts[0] : undefined);
+}
+
+function isMap({ type }: Shape): boolean {
+  return type?.name.startsWith('map<') ?? false;
+}
+
+function size({ length }: Shape): number {
+  return length ?? maxUndeclaredItems;
+}
+
+function longer(a: Shape, b: Shape): Shape {
+  return a.length === undefined || (b.length !== undefined && a.length >= b.length) ? a : b;
+}
+
+function sumOf(a: number | undefined, b: number | undefined): number | undefined {
+  return a === undefined || b === undefined ? undefined : a + b;
+}
+
+function total(parts: readonly Measured[]): number {
+  return parts.reduce((sum, { steps }) => sum + steps, 0);
+}
+
+function nodesIn(args: unknown): Node[] {
+  if (Array.isArray(args)) return args.flatMap(nodesIn);
+  return typeof args === 'object' && args !== null && 'op' in args ? [args as Node] : [];
+}

@@ -1,0 +1,42 @@
+/** The functions of the contract language that CEL itself does not have, or has in a form that cannot be trusted. */
+import { Environment } from '@marcbachmann/cel-js';
+import { parseTimestamp } from './cel-rules.js';
+import { linearPattern, type LinearPattern } from './linear-pattern.js';
+
+/** Before any name is registered; every place clones it. */
+export function baseEnvironment(limits: object): Environment {
+  // Literals may mix types, so that an answer can be put together: `{"id": result.id, "amount": result.amount}`.
+  const env = new Environment({ limits, homogeneousAggregateLiterals: false })
+    .registerFunction('string.linearMatches(string): bool', matches)
+    .registerFunction('exactTimestamp(string): google.protobuf.Timestamp', exactTimestamp)
+    .registerFunction('indices(list<A>): list<int>', (list: unknown[]) => list.map((_, index) => BigInt(index)))
+    .registerFunction('sum(list<int>): int', (list: bigint[]) => exact(list.reduce((total, each) => total + each, 0n)))
+    .registerFunction('sum(list<double>): double', (list: number[]) => list.reduce((total, each) => total + each, 0));
+  // Equality of objects is nothing that a contract should rest on, so these take lists of plain values only.
+  for (const type of ['string', 'int', 'bool']) {
+    env.registerFunction(`count(list<${type}>, ${type}): int`, (list: unknown[], value: unknown) => BigInt(list.filter((each) => each === value).length));
+    env.registerFunction(`distinct(list<${type}>): list<${type}>`, (list: unknown[]) => [...new Set(list)]);
+  }
+  return env;
+}
+
+const patterns = new Map<string, LinearPattern>();
+
+/** Patterns are literals of contracts, so there are finitely many. */
+function matches(text: string, pattern: string): boolean {
+  const known = patterns.get(pattern) ?? linearPattern(pattern);
+  patterns.set(pattern, known);
+  return known.test(text);
+}
+
+function exactTimestamp(text: string): Date {
+  const date = parseTimestamp(text);
+  if (!date) throw new TypeError('the text is not a date and time that exists');
+  return date;
+}
+
+/** As CEL's own arithmetic: 64 bits or a failure. */
+function exact(value: bigint): bigint {
+  if (BigInt.asIntN(64, value) !== value) throw new RangeError(`integer overflow: ${value}`);
+  return value;
+}

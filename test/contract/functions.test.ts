@@ -1,0 +1,96 @@
+/** The functions that CEL does not have, and the bound on what an expression may cost: a check must stay cheap whatever was sent. */
+import { describe, expect, test } from 'vitest';
+import { celTypeOf } from '../../src/contract/cel-types.js';
+import { Names } from '../../src/contract/expressions.js';
+import { EvaluationError } from '../../src/contract/plan.js';
+import type { JsonObject } from '../../src/model.js';
+
+const list = (items: JsonObject, more: JsonObject = {}): JsonObject => ({ type: 'array', items, ...more });
+const schema: JsonObject = {
+  type: 'object',
+  properties: {
+    ids: list({ type: 'string' }, { maxItems: 20 }),
+    numbers: list({ type: 'integer' }, { maxItems: 20 }),
+    rates: list({ type: 'number' }, { maxItems: 20 }),
+    objects: list({ type: 'object', properties: { tags: list({ type: 'string' }, { maxItems: 5 }) } }, { maxItems: 20 }),
+    endless: list({ type: 'string' }),
+    stock: { type: 'object', additionalProperties: { type: 'integer' }, maxProperties: 20 },
+    shared: { $ref: '#/$defs/few' },
+  },
+  $defs: { few: list({ type: 'string' }, { maxItems: 3 }) },
+};
+const names = Names.of({ args: celTypeOf(schema, schema, 'args') });
+const args = { ids: ['a', 'b', 'a'], numbers: [3, 4, 3], rates: [0.5, 0.25], objects: [{ tags: ['x'] }], endless: ['z'], stock: { a: 1 }, shared: [] };
+
+function compiled(source: string) {
+  const result = names.compile(source, 'json');
+  if ('problems' in result) throw new Error(result.problems.map(({ code, message }) => `${code} ${message}`).join('; '));
+  return result;
+}
+const value = (source: string, over: object = args) => compiled(source).evaluate({ args: over as JsonObject });
+const problems = (source: string) => {
+  const result = names.compile(source, 'json');
+  return 'problems' in result ? result.problems.map(({ code, message }) => `${code} ${message}`).join('; ') : '';
+};
+
+describe('functions', () => {
+  test.each([
+    ['indices(args.ids)', [0, 1, 2]],
+    ['indices(args.shared)', []],
+    ['count(args.ids, "a")', 2],
+    ['count(args.numbers, 4)', 1],
+    ['count(args.ids, "c")', 0],
+    ['distinct(args.ids)', ['a', 'b']],
+    ['distinct(args.numbers + [5, 5])', [3, 4, 5]],
+    ['sum(args.numbers)', 10],
+    ['sum(args.rates)', 0.75],
+    ['sum(args.numbers.filter(n, n > 9))', 0],
+    ['distinct(args.objects.map(o, o.tags[0]))', ['x']],
+  ])('%s', (source, expected) => {
+    expect(value(source)).toEqual(expected);
+  });
+
+  test('a sum beyond 64 bits fails as every other arithmetic does, and is never a rounded number', () => {
+    expect(() => value('sum([9223372036854775807, 1]) > 0')).toThrow(EvaluationError);
+    expect(value('sum([9223372036854775806, 1]) > 0')).toBe(true);
+  });
+
+  test.each(['count(args.ids, 1)', 'sum(args.ids)', 'distinct(args.objects)', 'indices(args.stock)', 'sum(args.numbers) + 0.5'])(
+    '%s does not type-check',
+    (source) => {
+      expect(problems(source)).toMatch(/^CG101/);
+    },
+  );
+});
+
+describe('the bound on steps', () => {
+  test('comes from maxItems, through references, maps, lets and what is made of a list', () => {
+    const most = (source: string) => compiled(source).maxItems;
+    expect(most('args.ids')).toBe(20);
+    expect(most('args.shared')).toBe(3);
+    expect(most('args.stock')).toBe(20);
+    expect(most('args.endless')).toBeUndefined();
+    expect(most('args.ids.map(id, [id])')).toBe(20);
+    expect(most('indices(args.ids) + [1]')).toBe(21);
+    expect(most('distinct(args.ids.filter(id, id != ""))')).toBe(20);
+    expect(most('args.objects[0].tags')).toBe(5);
+    expect(most('true ? args.ids : args.endless')).toBeUndefined();
+    expect(most('cel.bind(all, args.ids, all)')).toBe(20);
+    const withLet = names.withLazy('own', compiled('args.ids.map(id, id)')).compile('own', 'json');
+    expect('maxItems' in withLet && withLet.maxItems).toBe(20);
+  });
+
+  test('one loop over what no schema bounds is let through, one inside another is not', () => {
+    expect(problems('args.endless.all(a, a != "")')).toBe('');
+    expect(problems('args.endless.all(a, args.endless.exists(b, b != a))')).toMatch(/^CG105 .*steps/);
+    expect(problems('args.endless.all(a, count(args.endless, a) == 1)')).toMatch(/^CG105 .*steps/);
+    expect(problems('args.endless.all(a, a in args.endless)')).toMatch(/^CG105 .*steps/);
+    expect(problems('args.ids.all(a, args.objects.exists(o, o.tags.size() > 0 && a in o.tags))')).toBe('');
+  });
+
+  test('holds because a list longer than what was assumed cannot be read', () => {
+    expect(value('args.endless.all(a, a == "z")', { endless: Array(10_000).fill('z') })).toBe(true);
+    expect(() => value('args.endless.all(a, a == "z")', { endless: Array(10_001).fill('z') })).toThrow(EvaluationError);
+    expect(() => value('size(args.ids) > 0', { ids: Array(21).fill('z') })).toThrow(EvaluationError);
+  });
+});
