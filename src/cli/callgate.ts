@@ -2,6 +2,7 @@
 import { check } from './check.js';
 import { demo } from './demo.js';
 import { dev } from './dev.js';
+import { diff } from './diff.js';
 import { keys } from './keys.js';
 import { migrateDatabase } from './migrate.js';
 import { serve } from './serve.js';
@@ -12,13 +13,14 @@ const usage = `callgate: the model proposes; Callgate decides, executes at most 
   callgate serve    [--config FILE]             run the gateway on the configured Postgres (and Redis)
   callgate migrate  [--config FILE]             bring the database schema up to date
   callgate check    [FOLDER]                    compile contracts and policies; exit 1 with every diagnostic
+  callgate diff     OLD NEW [--format json]     what a change of contracts means; exit 1 where a version does not say so
   callgate keys create --tenant T --principal P --role ROLE [--subject S] [--purpose P] [--tool NAME]
                     [--own-keys] [--assert-subject] [--expires 90d]
   callgate dev                                  everything for development: embedded Postgres, example service, keys
   callgate demo                                 the refund that succeeded twice, and once
 `;
 
-const commands: Record<string, (args: string[]) => Promise<number>> = { serve, migrate: migrateDatabase, check, keys, dev, demo };
+const commands: Record<string, (args: string[]) => Promise<number>> = { serve, migrate: migrateDatabase, check, diff, keys, dev, demo };
 
 const [name, ...args] = process.argv.slice(2);
 const command = name === undefined ? undefined : commands[name];
