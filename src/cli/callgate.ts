@@ -12,7 +12,7 @@ const usage = `callgate: the model proposes; Callgate decides, executes at most 
 
   callgate serve    [--config FILE]             run the gateway on the configured Postgres (and Redis)
   callgate migrate  [--config FILE]             bring the database schema up to date
-  callgate check    [FOLDER]                    compile contracts and policies; exit 1 with every diagnostic
+  callgate check    [FOLDER] [--format json]    every diagnostic of contracts and policies (or sarif); exit 1 on errors
   callgate diff     OLD NEW [--format json]     what a change of contracts means; exit 1 where a version does not say so
   callgate keys create --tenant T --principal P --role ROLE [--subject S] [--purpose P] [--tool NAME]
                     [--own-keys] [--assert-subject] [--expires 90d]

@@ -1,24 +1,49 @@
+import { posix, relative, sep } from 'node:path';
 import { compileFolder } from '../contract/compile.js';
-import { formatDiagnostics } from '../contract/diagnostics.js';
+import { diagnostic, type Diagnostic, formatDiagnostics } from '../contract/diagnostics.js';
 import { readSourceText } from '../contract/load.js';
+import type { Catalogue } from '../contract/plan.js';
+import { sarifLog } from '../contract/sarif.js';
 import { loadPolicies } from '../policy/cedar.js';
-import { readArgs } from './usage.js';
+import { version } from '../project.js';
+import { readArgs, UsageError } from './usage.js';
 
-/** `callgate check`: every diagnostic of a contracts folder in one run. */
+const formats = ['human', 'json', 'sarif'] as const;
+
+/** `callgate check`: every diagnostic of a contracts folder in one run. 1 when one of them is an error. */
 export async function check(args: string[]): Promise<number> {
-  const { positionals } = readArgs(args, {}, 1);
+  const { positionals, values } = readArgs(args, { format: { type: 'string', default: 'human' } }, 1);
+  const format = formats.find((known) => known === values.format);
+  if (!format) throw new UsageError('`--format` is `human`, `json` or `sarif`');
   const folder = positionals[0] ?? process.env['CALLGATE_CONTRACTS_FOLDER'] ?? 'contracts';
+  const { catalogue, diagnostics } = examine(folder);
+  print(format, folder, diagnostics, catalogue);
+  return catalogue ? 0 : 1;
+}
+
+function examine(folder: string): { catalogue: Catalogue | null; diagnostics: Diagnostic[] } {
   const compiled = compileFolder(folder, process.env);
-  if ('diagnostics' in compiled) {
-    console.error(formatDiagnostics(compiled.diagnostics, (file) => readSourceText(folder, file)));
-    return 1;
-  }
-  const { catalogue } = compiled;
+  if ('diagnostics' in compiled) return { catalogue: null, diagnostics: compiled.diagnostics };
+  const { catalogue, warnings } = compiled;
   const policies = loadPolicies(catalogue.policies);
-  if ('problems' in policies) {
-    for (const { file, line, column, message } of policies.problems) console.error(`${file}:${line ?? 1}:${column ?? 1} ${message}`);
-    return 1;
+  if (!('problems' in policies)) return { catalogue, diagnostics: warnings };
+  const problems = policies.problems.map(({ file, line = 1, column = 1, message }) => diagnostic(file, { line, column }, 'CG503', message));
+  return { catalogue: null, diagnostics: [...warnings, ...problems] };
+}
+
+function print(format: (typeof formats)[number], folder: string, diagnostics: readonly Diagnostic[], catalogue: Catalogue | null): void {
+  // From where the command runs, so that an editor, a scanner or a click finds the file.
+  const base = relative(process.cwd(), folder).split(sep).join(posix.sep);
+  const placed = diagnostics.map((found) => ({ ...found, file: posix.join(base, found.file) }));
+  switch (format) {
+    case 'json':
+      console.log(JSON.stringify(placed, null, 2));
+      return;
+    case 'sarif':
+      console.log(JSON.stringify(sarifLog(placed, version), null, 2));
+      return;
+    case 'human':
+      if (placed.length > 0) console.error(formatDiagnostics(placed, (file) => readSourceText('.', file)));
+      if (catalogue) console.log(`${catalogue.tools.size} tools, ${catalogue.digest}`);
   }
-  console.log(`${catalogue.tools.size} tools, ${catalogue.digest}`);
-  return 0;
 }

@@ -4,6 +4,7 @@
  */
 import type { CompiledTool } from './compile-tool.js';
 import type { ContractDocument, EntitySource, ErrorSource } from './document.js';
+import { unknownType } from './expressions.js';
 import type { Findings } from './findings.js';
 import { nearest } from './nearest.js';
 import type { Path } from './pointer.js';
@@ -126,8 +127,8 @@ function checkAmbiguity({ source, file, path }: ToolEntry, { readback }: Compile
   if (!source.readback || !readback) return;
   if (source.readback.settle_after === undefined)
     findings.key(file, [...path, 'readback'], 'CG402', 'it is not said after how long an absent effect is really absent');
-  const correlated = [...Object.values(readback.args), readback.committed].some(({ names }) => names.has('operation'));
-  if (!correlated)
+  const correlating = [...Object.values(readback.args), readback.committed];
+  if (!correlating.some(({ names, type }) => names.has('operation') || type === unknownType))
     findings.key(file, [...path, 'readback'], 'CG406', 'the read-back does not tell this operation’s effect from an earlier equal one');
 }
 
@@ -137,6 +138,7 @@ function checkAuthority(
   policies: readonly PolicyText[],
   findings: Findings,
 ): void {
+  if (predicates.some(({ expression }) => expression.type === unknownType)) return; // reported where it stands; it may be what holds
   const ofTheModel = new Set(['args', 'now', 'session', 'operation']);
   for (const [index, field] of (source.authority ?? []).entries()) {
     const held = predicates.some(

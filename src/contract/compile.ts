@@ -7,6 +7,7 @@ import { type ContractDefaults, standardDefaults } from './defaults.js';
 import { sorted, type Diagnostic } from './diagnostics.js';
 import type { ContractDocument } from './document.js';
 import { Findings } from './findings.js';
+import { lintTool } from './lints.js';
 import { loadFolder } from './load.js';
 import type { Catalogue, ToolPlan } from './plan.js';
 import { References } from './references.js';
@@ -15,7 +16,8 @@ import { canonicalSource, readCanonicalSource, type ContractSource, type SourceF
 import { indexTools, type ToolEntry, type Tools } from './tool-entry.js';
 import { baseUrl, substitute, upstreamPlan, type Environment } from './upstream.js';
 
-export type CompileResult = { catalogue: Catalogue } | { diagnostics: Diagnostic[] };
+/** Diagnostics hold at least one error; what is no error does not stand in the way of a catalogue. */
+export type CompileResult = { catalogue: Catalogue; warnings: Diagnostic[] } | { diagnostics: Diagnostic[] };
 
 /** @param env where `${VAR}` of `upstream.base_url` is read now and credentials at each send; `process.env` as a rule. */
 export function compileFolder(dir: string, env: Environment, defaults: ContractDefaults = standardDefaults): CompileResult {
@@ -41,9 +43,11 @@ function compile(source: ContractSource, env: Environment, defaults: ContractDef
   for (const entry of tools.entries.values()) {
     const compiled = compileTool(entry, references, upstreams.get(entry.file)!, digestTool(entry, tools));
     checkTool(entry, compiled, source.policies, findings);
+    lintTool(entry, findings);
   }
   const diagnostics = sorted([...unread, ...findings.list]);
-  return diagnostics.length > 0 ? { diagnostics } : { catalogue: assemble(source, tools) };
+  const failed = diagnostics.some(({ severity }) => severity === 'error');
+  return failed ? { diagnostics } : { catalogue: assemble(source, tools), warnings: diagnostics };
 }
 
 function compileUpstream(file: SourceFile, document: ContractDocument, env: Environment, defaults: ContractDefaults, findings: Findings): Target {

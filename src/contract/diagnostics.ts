@@ -1,6 +1,7 @@
 /**
  * Every code that the compiler can report, with the way to mend it. Families: CG0 reading and shape, CG1 preconditions
- * resolve, CG2 effects are named, CG3 errors map, CG4 ambiguity resolves, CG5 authority is mechanical, CG6 lints. Codes are stable.
+ * resolve, CG2 effects are named, CG3 errors map, CG4 ambiguity resolves, CG5 authority is mechanical, CG6 lints,
+ * CG9 what an import left open. Codes are stable.
  */
 const help = {
   CG001: 'Correct the YAML at this place. Texts with `: `, `#` or a leading `*`, `&`, `{` need quotes.',
@@ -51,6 +52,7 @@ const help = {
   CG501:
     'Bind the value, compare it in a precondition with something observed or bound, or constrain it by `context.args` in a policy.',
   CG502: 'Remove the name from `args` or from `bind`. A bound value must never come from the model.',
+  CG503: 'Correct the Cedar policy. A policy that cannot be read or that fails denies every call, so it is not served.',
   CG601: 'Rename one of them. A tool is known by its name over the whole catalogue.',
   CG603:
     'Schemas are closed at every level. Name the members, or give them a schema: `additionalProperties: { type: string }`.',
@@ -67,10 +69,19 @@ const help = {
   CG613: 'Choose another name; this one already stands for something in expressions.',
   CG614: 'Remove the header. The gateway or the connection sets it.',
   CG615: 'Name arguments that the schema of `args` has.',
+  CG616: 'Add the bound. What a model may send without end is only bounded by the size of a request, and loops over it cost accordingly.',
+  CG617: 'List it under `required` and give it no `default`, so that a forgotten argument is refused instead of deciding.',
 } as const;
 
 export type DiagnosticCode = keyof typeof help;
 export const diagnosticHelp: Readonly<Record<DiagnosticCode, string>> = help;
+
+export type Severity = 'error' | 'warning';
+const warnings: ReadonlySet<DiagnosticCode> = new Set<DiagnosticCode>(['CG616', 'CG617']);
+
+export function severityOf(code: DiagnosticCode): Severity {
+  return warnings.has(code) ? 'warning' : 'error';
+}
 
 /** Line and column count from 1. `file` is relative to the contracts folder. */
 export interface Diagnostic {
@@ -78,7 +89,7 @@ export interface Diagnostic {
   line: number;
   column: number;
   code: DiagnosticCode;
-  severity: 'error' | 'warning';
+  severity: Severity;
   message: string;
   help: string;
 }
@@ -89,7 +100,7 @@ export interface Position {
 }
 
 export function diagnostic(file: string, at: Position, code: DiagnosticCode, message: string): Diagnostic {
-  return { file, line: at.line, column: at.column, code, severity: 'error', message, help: help[code] };
+  return { file, line: at.line, column: at.column, code, severity: severityOf(code), message, help: help[code] };
 }
 
 /** In the order of the text; the same finding only once. */
@@ -109,8 +120,13 @@ export function formatDiagnostics(diagnostics: readonly Diagnostic[], readText: 
     if (source !== undefined) lines.push(...excerpt(source, found.line, found.column));
     return [...lines, `  help: ${found.help}`].join('\n');
   });
-  const count = diagnostics.length === 1 ? '1 problem' : `${diagnostics.length} problems`;
-  return diagnostics.length === 0 ? '' : `${blocks.join('\n\n')}\n\n${count} found\n`;
+  const counts = (['error', 'warning'] as const).flatMap((severity) => counted(diagnostics, severity));
+  return diagnostics.length === 0 ? '' : `${blocks.join('\n\n')}\n\n${counts.join(' and ')}\n`;
+}
+
+function counted(diagnostics: readonly Diagnostic[], severity: Severity): string[] {
+  const count = diagnostics.filter((found) => found.severity === severity).length;
+  return count === 0 ? [] : [`${count} ${severity}${count === 1 ? '' : 's'}`];
 }
 
 const excerptColumns = 120;

@@ -425,6 +425,29 @@ const broken: Broken[] = [
     at: 'ammount',
     says: /`amount`/,
   },
+  {
+    code: 'CG616',
+    what: 'a text without end',
+    from: '"^[A-Za-z0-9_-]+$", maxLength: 64',
+    to: '"^[A-Za-z0-9_-]+$"',
+    at: 'receipt_id: { type: string',
+    says: /`maxLength`/,
+  },
+  {
+    code: 'CG616',
+    what: 'arguments that contain themselves',
+    from: 'properties: { order_id: { type: string, pattern: "^O-[0-9]+$", maxLength: 20 } }\n      required: [order_id]\n    http:\n      method: POST',
+    to: 'properties: { order_id: { type: string, maxLength: 20 }, more: { $ref: "#" } }\n      required: [order_id]\n    http:\n      method: POST',
+    at: 'args:',
+    says: /contains itself/,
+  },
+  {
+    code: 'CG617',
+    what: 'a guard that may be forgotten',
+    from: 'maxLength: 64 } }\n      required: [receipt_id]',
+    to: 'maxLength: 64 }, dry_run: { type: boolean } }\n      required: [receipt_id]',
+    at: 'dry_run',
+  },
 ];
 /** Two passages have to change for this one. */
 const observedChange = mutated(
@@ -469,12 +492,12 @@ describe('every code', () => {
   });
 
   test('has a failing fixture here', () => {
-    const covered = new Set([...broken.map(({ code }) => code), 'CG011', 'CG110', 'CG601']);
+    const covered = new Set([...broken.map(({ code }) => code), 'CG011', 'CG110', 'CG503', 'CG601']);
     expect(Object.keys(diagnosticHelp).filter((code) => !covered.has(code as DiagnosticCode))).toEqual([]);
   });
 
   test('has the unbroken example as its passing fixture', () => {
-    expect('catalogue' in compileFolder(retailFolder, {})).toBe(true);
+    expect(compileFolder(retailFolder, {})).toMatchObject({ warnings: [] });
   });
 });
 
@@ -558,5 +581,5 @@ describe('files', () => {
 
 function diagnosticsOf(dir: string) {
   const result = compileFolder(dir, {});
-  return 'diagnostics' in result ? result.diagnostics : [];
+  return 'diagnostics' in result ? result.diagnostics : result.warnings;
 }
