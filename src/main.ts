@@ -1,6 +1,7 @@
 /** Wiring only: configuration → parts → listeners → drain. Every room is built here and knows nothing of this file. */
 import { createHash, randomUUID } from 'node:crypto';
 import { hostname } from 'node:os';
+import { setTimeout as delay } from 'node:timers/promises';
 import type { Config } from './config/index.js';
 import { serveCatalogue } from './catalogue.js';
 import { openDoor } from './gate/door.js';
@@ -46,6 +47,7 @@ const maxRetryAfterMs = 300_000;
 const probeMs = 2_000;
 const recordsMs = 3_000;
 const gaugeMs = 10_000;
+const closeMs = 3_000;
 const lastWordMs = 1_000;
 const sweepConcurrency = 64;
 
@@ -146,7 +148,8 @@ export async function startGateway(config: Config, joints: Joints = {}): Promise
       // What is still under way ends within its deadline, and is recorded if nobody has taken it over by then.
       await Promise.all([upstream.close(), swept]);
       await leases.idle(lastWordMs);
-      await Promise.all([locks.close(), records.close(), store.close()]);
+      // A server that accepts and never answers must not keep the process: everything durable is durable by now.
+      await Promise.race([Promise.all([locks.close(), records.close(), store.close()]), delay(closeMs, undefined, { ref: false })]);
     },
   };
 }

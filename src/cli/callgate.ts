@@ -30,7 +30,8 @@ if (!command) {
   process.exit(asked ? 0 : 2);
 }
 try {
-  process.exitCode = await command(args);
+  const code = await command(args);
+  process.stdout.write('', () => process.exit(code)); // a connection that does not close must not keep the process
 } catch (error) {
   console.error(`callgate ${name}: ${error instanceof Error ? error.message : String(error)}`);
   process.exit(error instanceof UsageError ? 2 : 1);

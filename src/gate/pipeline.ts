@@ -79,6 +79,7 @@ async function inTurn(parts: Parts, permitted: PermittedCall, turn: Turn, option
   for (;;) {
     const earlier = await lookUp(parts, permitted);
     if (isRefusal(earlier)) return refused(parts, progress, received, permitted, earlier);
+    if (earlier.kind !== 'fresh') turn.leave(); // it will change nothing: whoever stands behind it need not wait for its answer
     if (earlier.kind === 'open' && (await turn.changed(earlier.operation))) continue;
     if (earlier.kind !== 'fresh') {
       const answer = await answered(parts, permitted, earlier, progress, received);

@@ -24,11 +24,11 @@ export async function runRead(
   if (isRefusal(read)) return recordRefusal(parts, call, read, [], progress);
   const { outcome, attempts } = read;
   const observed = observation(call, outcome);
-  const refusal = isRefusal(observed) ? observed : disclosure(parts, call, observed);
+  const refusal = isRefusal(observed) ? observed : disclosure(call, observed);
   progress.pass('reconcile', refusal ? 'refuse' : 'pass');
   if (refusal) return recordRefusal(parts, call, refusal, attempts, progress);
   const { told, seen } = tell(call, outcome as Extract<ReadOutcome, { kind: 'read' }>, observed as ObservedCall, legalActions);
-  const operation = operationOf(parts, call, progress, told, attempts);
+  const operation = operationOf(call, progress, told, attempts);
   const decision = decisionReceipt(parts, progress, operation.tenant, observed as ObservedCall, { disposition: 'executed', operationId: operation.id });
   const effect = effectReceipt(parts, operation, call.tool.redact, {
     disposition: 'executed', outcome: 'committed', verified: false, attempts, result: told.result, states: told.states,
@@ -71,7 +71,7 @@ function observation(call: FreshCall, outcome: ReadOutcome): ObservedCall | Refu
   return Object.assign({}, call, { observations, entityState: null, absent }) as ObservedCall;
 }
 
-function disclosure(parts: Parts, call: FreshCall, observed: ObservedCall): Refusal | undefined {
+function disclosure(call: FreshCall, observed: ObservedCall): Refusal | undefined {
   if (!call.tool.observesEntity) return observed.absent ? hidden(call) : undefined;
   const authorized = authorizeResource(call.served.policy, observed);
   return isRefusal(authorized) ? authorized : undefined;
@@ -104,7 +104,7 @@ function tell(
   return { told, seen: [{ tenant: principal.tenant, principal: principal.id, subject: envelope.subject, sessionId: envelope.sessionId, entity: entity.key, version, state }] };
 }
 
-function operationOf(parts: Parts, call: FreshCall, progress: Progress, told: Told, attempts: AttemptRecord[]): Operation {
+function operationOf(call: FreshCall, progress: Progress, told: Told, attempts: AttemptRecord[]): Operation {
   const { principal, envelope, tool, identity, generation } = call;
   return {
     tenant: principal.tenant, id: operationId(identity.operation, generation), identity: identity.operation, generation, upstreamKey: call.upstreamKey,

@@ -55,10 +55,14 @@ export class Turn {
     this.handedOver = work;
   }
 
+  /** May be entered again. */
   leave(): void {
+    const { place, lock } = this;
+    this.place = undefined;
+    this.lock = undefined;
     const leave = (): void => {
-      this.place?.leave();
-      this.lock?.release();
+      place?.leave();
+      lock?.release();
     };
     if (this.handedOver) void this.handedOver.then(leave, leave);
     else leave();
