@@ -33,6 +33,7 @@ const help = {
   CG113:
     'Bound the list by `maxItems` in its schema, or add `max` to `for_each` (at most 100). Each element is a read before every call, ' +
     'and a call whose list is longer is refused.',
+  CG114: 'Let a member whose name begins with `?` be one argument or bound value and nothing else, such as `?note: args.note`.',
   CG201: 'Add `effects.creates` or `effects.changes`: say what a successful call leaves behind, or nobody can tell that it happened.',
   CG202: 'Add `effects.never` with what must stay as it was (an empty list says: nothing was thought of, and is accepted).',
   CG203: 'Remove it, or declare `effect: write`. A read changes nothing.',
@@ -71,6 +72,7 @@ const help = {
   CG615: 'Name arguments that the schema of `args` has.',
   CG616: 'Add the bound. What a model may send without end is only bounded by the size of a request, and loops over it cost accordingly.',
   CG617: 'List it under `required` and give it no `default`, so that a forgotten argument is refused instead of deciding.',
+  CG901: 'Find out what the comment above it asks, and write the answer in place of the `GAP` text. The document that was imported does not say it.',
 } as const;
 
 export type DiagnosticCode = keyof typeof help;

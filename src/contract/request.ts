@@ -3,7 +3,7 @@ import type { RenderedRequest, Scope } from './plan.js';
 import type { Names } from './expressions.js';
 import type { Path } from './pointer.js';
 import type { Site } from './site.js';
-import { pathProblem, renderRequest, type CompiledTemplate, type RequestTemplate } from './templates.js';
+import { memberName, pathProblem, renderRequest, type RequestMember, type RequestTemplate } from './templates.js';
 import type { ToolEntry } from './tool-entry.js';
 
 /** Set by the connection or the gateway, or a place for a secret that would then be a literal. */
@@ -37,15 +37,15 @@ export function compileRequest(entry: ToolEntry, site: Site, names: Names, base:
     method: http.method,
     base,
     path: parts ? site.template([...path, 'path'], http.path, names) : [],
-    query: inOrder(http.query, (name, text) => site.template([...path, 'query', name], text, names)),
+    query: inOrder(http.query, [...path, 'query'], site, names),
     headers: [...standardHeaders(http), ...compileHeaders(entry, site, names, [...path, 'headers'])],
     body: http.body === undefined ? null : site.value([...path, 'body'], http.body, names),
   };
   return (scope) => renderRequest(request, scope);
 }
 
-function standardHeaders({ headers = {}, body }: ToolEntry['source']['http']): { name: string; value: CompiledTemplate }[] {
-  const own = new Set(Object.keys(headers).map((name) => name.toLowerCase()));
+function standardHeaders({ headers = {}, body }: ToolEntry['source']['http']): RequestMember[] {
+  const own = new Set(Object.keys(headers).map((name) => memberName(name).name.toLowerCase()));
   const standard = [
     { name: 'accept', value: ['application/json'] },
     ...(body === undefined ? [] : [{ name: 'content-type', value: ['application/json'] }]),
@@ -53,22 +53,23 @@ function standardHeaders({ headers = {}, body }: ToolEntry['source']['http']): {
   return standard.filter(({ name }) => !own.has(name));
 }
 
-function compileHeaders(entry: ToolEntry, site: Site, names: Names, path: Path): { name: string; value: CompiledTemplate }[] {
+function compileHeaders(entry: ToolEntry, site: Site, names: Names, path: Path): RequestMember[] {
   const secret = entry.document.upstream.auth?.header.toLowerCase();
-  return inOrder(entry.source.http.headers, (name, text) => {
-    const lower = name.toLowerCase();
+  for (const written of Object.keys(entry.source.http.headers ?? {})) {
+    const lower = memberName(written).name.toLowerCase();
     if (forbiddenHeaders.has(lower) || lower === secret)
-      site.findings.key(site.file, [...path, name], 'CG614', `a contract cannot set the header \`${name}\``);
-    return site.template([...path, name], text, names);
-  }).map(({ name, value }) => ({ name: name.toLowerCase(), value }));
+      site.findings.key(site.file, [...path, written], 'CG614', `a contract cannot set the header \`${lower}\``);
+  }
+  return inOrder(entry.source.http.headers, path, site, names).map((member) => ({ ...member, name: member.name.toLowerCase() }));
 }
 
 /** By name, because the order of members is no part of the canonical source and the request has to be. */
-function inOrder(
-  members: Record<string, string> | undefined,
-  compile: (name: string, text: string) => CompiledTemplate,
-): { name: string; value: CompiledTemplate }[] {
+function inOrder(members: Record<string, string> | undefined, path: Path, site: Site, names: Names): RequestMember[] {
   return Object.entries(members ?? {})
-    .sort(([a], [b]) => (a < b ? -1 : 1))
-    .map(([name, text]) => ({ name, value: compile(name, text) }));
+    .map(([written, text]) => {
+      const below = [...path, written];
+      const bare = /^\{([^{}]+)\}$/.exec(text)?.[1] ?? null;
+      return { ...site.named(below, written, bare), value: site.template(below, text, names) };
+    })
+    .sort((a, b) => (a.name < b.name ? -1 : 1));
 }

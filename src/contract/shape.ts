@@ -2,8 +2,9 @@
 import { existsSync, readFileSync } from 'node:fs';
 import { Ajv2020, type ErrorObject, type ValidateFunction } from 'ajv/dist/2020.js';
 import { diagnostic, type Diagnostic } from './diagnostics.js';
+import { gapsIn } from './gaps.js';
 import { nearest } from './nearest.js';
-import { fromPointer, valueAt, type Path } from './pointer.js';
+import { fromPointer, toPointer, valueAt, type Path } from './pointer.js';
 import type { SourceFile } from './source.js';
 
 export interface ShapeVerdict {
@@ -17,15 +18,20 @@ export interface ShapeVerdict {
 export function checkShape(source: SourceFile): ShapeVerdict {
   const validate = shapeValidator();
   validate(source.document);
-  const errors = leaves(validate.errors ?? []);
+  const gaps = gapsIn(source.document);
+  const open = new Set(gaps.map(({ path }) => toPointer(path)));
+  // An open question has no right form yet.
+  const errors = leaves(validate.errors ?? []).filter(({ instancePath }) => !open.has(instancePath));
   const brokenTools = new Set<string>();
   let usable = true;
-  for (const error of errors) {
-    const [section, tool] = fromPointer(error.instancePath);
-    if (section === 'tools' && tool !== undefined) brokenTools.add(tool);
+  for (const [section, tool] of [...errors.map(({ instancePath }) => fromPointer(instancePath)), ...gaps.map(({ path }) => path)]) {
+    if (section === 'tools' && tool !== undefined) brokenTools.add(String(tool));
     else usable = false;
   }
-  return { diagnostics: errors.map((error) => describe(source, error)), brokenTools, usable };
+  const unanswered = gaps.map(({ path, question }) =>
+    diagnostic(source.file, source.valuePosition(path), 'CG901', `\`${path.join('.')}\` is not answered: ${question}`),
+  );
+  return { diagnostics: [...errors.map((error) => describe(source, error)), ...unanswered], brokenTools, usable };
 }
 
 let compiled: ValidateFunction | undefined;

@@ -5,7 +5,16 @@ import { constant, unknownType, type CompiledExpression, type Names, type Wanted
 import type { Path } from './pointer.js';
 import { isSchemaObject } from './schema-subset.js';
 import type { SourceFile } from './source.js';
-import { listValue, objectValue, parseTemplate, type CompiledTemplate, type CompiledValue, type TemplatePart } from './templates.js';
+import {
+  barePath,
+  listValue,
+  memberName,
+  objectValue,
+  parseTemplate,
+  type CompiledTemplate,
+  type CompiledValue,
+  type TemplatePart,
+} from './templates.js';
 
 export class Site {
   constructor(
@@ -39,8 +48,22 @@ export class Site {
   value(path: Path, value: Json, names: Names): CompiledValue {
     if (Array.isArray(value)) return listValue(value.map((item, index) => this.value([...path, index], item, names)));
     if (isSchemaObject(value))
-      return objectValue(Object.entries(value).map(([name, item]) => [name, this.value([...path, name], item, names)] as const));
+      return objectValue(
+        Object.entries(value).map(([written, item]) => {
+          const below = [...path, written];
+          return { ...this.named(below, written, item), value: this.value(below, item, names) };
+        }),
+      );
     return this.member(path, value, names);
+  }
+
+  /** The name of a member, and what it must not be sent without. @param value an expression, or a template of one */
+  named(path: Path, written: string, value: Json): { name: string; optional: Path | null } {
+    const { name, optional } = memberName(written);
+    if (!optional) return { name, optional: null };
+    const bare = typeof value === 'string' ? barePath(value) : null;
+    if (!bare) this.findings.key(this.file, path, 'CG114', `\`${written}\` is left out when its value is absent, and this value cannot be told to be`);
+    return { name, optional: bare };
   }
 
   parts(path: Path, text: string): TemplatePart[] | null {

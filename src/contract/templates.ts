@@ -6,6 +6,7 @@ import type { Json } from '../model.js';
 import { canonicalText } from './canonical.js';
 import type { CompiledExpression } from './expressions.js';
 import { EvaluationError, type RenderedRequest, type Scope } from './plan.js';
+import { type Path, valueAt } from './pointer.js';
 
 export type TemplatePart = { text: string } | { expression: string; offset: number };
 export type CompiledTemplate = readonly (string | CompiledExpression<string>)[];
@@ -60,20 +61,42 @@ export interface RequestTemplate {
   method: string;
   base: string;
   path: CompiledTemplate;
-  query: readonly { name: string; value: CompiledTemplate }[];
-  headers: readonly { name: string; value: CompiledTemplate }[];
+  query: readonly RequestMember[];
+  headers: readonly RequestMember[];
   body: CompiledValue | null;
+}
+
+export interface RequestMember {
+  name: string;
+  value: CompiledTemplate;
+  /** The value without which the member is left out; without it, it is always there. */
+  optional?: Path | null;
+}
+
+/** A name that begins with `?` is that of a member which is left out when the value that it carries is absent. */
+export function memberName(written: string): { name: string; optional: boolean } {
+  return written.startsWith('?') ? { name: written.slice(1), optional: true } : { name: written, optional: false };
+}
+
+/** The path of a bare argument or bound value; null for any other expression, which has no absence of its own. */
+export function barePath(expression: string): Path | null {
+  return /^(args|bound)(\.[A-Za-z_]\w*)+$/.test(expression) ? expression.split('.') : null;
 }
 
 /** @throws EvaluationError when a value is absent or does not fit its place. */
 export function renderRequest({ method, base, path, query, headers, body }: RequestTemplate, scope: Scope): RenderedRequest {
-  const search = query.map(({ name, value }) => `${percentEncode(name)}=${fill(value, scope, percentEncode)}`).join('&');
+  const search = present(query, scope).map(({ name, value }) => `${percentEncode(name)}=${fill(value, scope, percentEncode)}`).join('&');
   return {
     method,
     url: base + fill(path, scope, pathSegment) + (search === '' ? '' : `?${search}`),
-    headers: Object.fromEntries(headers.map(({ name, value }) => [name, fill(value, scope, headerValue)])),
+    headers: Object.fromEntries(present(headers, scope).map(({ name, value }) => [name, fill(value, scope, headerValue)])),
     body: body === null ? null : canonicalText(body.evaluate(scope)),
   };
+}
+
+/** Null has no form in a text, so it counts as absent there. */
+function present(members: readonly RequestMember[], scope: Scope): readonly RequestMember[] {
+  return members.filter(({ optional }) => !optional || (valueAt(scope, optional) ?? null) !== null);
 }
 
 function fill(template: CompiledTemplate, scope: Scope, encode: (value: string) => string): string {
@@ -117,6 +140,18 @@ export function listValue(items: readonly CompiledValue[]): CompiledValue {
   return { evaluate: (scope) => items.map((item) => item.evaluate(scope)) };
 }
 
-export function objectValue(members: readonly (readonly [string, CompiledValue])[]): CompiledValue {
-  return { evaluate: (scope) => Object.fromEntries(members.map(([name, value]) => [name, value.evaluate(scope)])) };
+export interface ObjectMember {
+  name: string;
+  value: CompiledValue;
+  optional?: Path | null;
+}
+
+/** An optional member is sent as it was given, null included, or not at all. */
+export function objectValue(members: readonly ObjectMember[]): CompiledValue {
+  const entry = ({ name, value, optional }: ObjectMember, scope: Scope): [string, Json][] => {
+    if (!optional) return [[name, value.evaluate(scope)]];
+    const given = valueAt(scope, optional);
+    return given === undefined ? [] : [[name, given === null ? null : value.evaluate(scope)]];
+  };
+  return { evaluate: (scope) => Object.fromEntries(members.flatMap((member) => entry(member, scope))) };
 }

@@ -241,6 +241,14 @@ const broken: Broken[] = [
     at: 'for_each',
     says: /nothing bounds the list/,
   },
+  {
+    code: 'CG114',
+    what: 'a member that is left out without anything that could be absent',
+    from: 'query: { amount: "{args.amount}" }',
+    to: 'query: { "?amount": "{args.amount + 1}" }',
+    at: '?amount',
+  },
+  { code: 'CG901', what: 'a question that is still open', from: 'settle_after: 10s', to: 'settle_after: "GAP: how long"', at: 'GAP', says: /how long/ },
   { code: 'CG201', what: 'a write without effects', from: creditEffects, to: '', at: 'issue_credit:' },
   {
     code: 'CG202',
