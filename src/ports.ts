@@ -1,4 +1,5 @@
 /** What the listeners need of the rest of the house; `main.ts` supplies it. */
+import type { ModelTool } from './contract/views/model.js';
 import type { Answer, JsonObject, Principal } from './model.js';
 
 export interface Proposal {
@@ -21,8 +22,10 @@ export interface AgentDoor {
   operation(principal: Principal, operationId: string, patienceMs: number): Promise<Answer>;
   cancel(principal: Principal, operationId: string): Promise<Answer>;
   /** The tools this caller may use, with their model view. */
-  tools(principal: Principal): { name: string; version: string; digest: string; description: string; input_schema: JsonObject; effect: string }[];
+  tools(principal: Principal): PublishedTool[];
 }
+
+export type PublishedTool = ModelTool & { version: string; digest: string };
 
 export interface Page<T> { items: T[]; next_cursor: string | null }
 

@@ -1,9 +1,10 @@
 /** What the agent listener offers beside proposing: how an operation stands, cancelling, and the tools there are. */
-import { modelView } from '../contract/views/model.js';
+import { modelTool } from '../contract/views/model.js';
 import { refuse } from '../errors.js';
 import type { Answer, Principal } from '../model.js';
 import { operationAnswer, refusalAnswer } from './answer.js';
-import { decideTool } from './authorize.js';
+import { decideResource, decideTool } from './authorize.js';
+import { decidedOn } from './earlier.js';
 import type { Parts } from './parts.js';
 import { call } from './pipeline.js';
 import type { Operation } from './ports.js';
@@ -39,11 +40,10 @@ export function openDoor(parts: Parts): AgentDoor {
 
     tools(principal) {
       const { catalogue, policy } = parts.served();
-      const envelope = { subject: principal.subject ?? '', purpose: principal.purposes[0] ?? '' };
       return [...catalogue.tools.values()]
         .filter((tool) => principal.tools === '*' || principal.tools.includes(tool.name))
-        .filter((tool) => decideTool(policy, { principal, envelope: envelope as Parameters<typeof decideTool>[1]['envelope'] }, tool).allowed)
-        .map((tool) => ({ ...modelView(tool), version: tool.version, digest: tool.digest }));
+        .filter((tool) => decideTool(policy, { principal, envelope: { subject: principal.subject ?? '', purpose: principal.purposes[0] ?? '' } }, tool).allowed)
+        .map((tool) => ({ ...modelTool(tool), version: tool.version, digest: tool.digest }));
     },
   };
 }
@@ -57,7 +57,19 @@ async function own(parts: Parts, principal: Principal, operationId: string): Pro
   const operation = await parts.ledger.get(principal.tenant, operationId);
   if (!operation || operation.principal !== principal.id) return null;
   const subjectFits = principal.grants.assertSubject || operation.subject === (principal.subject ?? '');
-  return subjectFits ? operation : null;
+  return subjectFits && mayBeTold(parts, principal, operation) ? operation : null;
+}
+
+/** As for a replay: the tool is on the list, and policy allows it, and the resource on the facts as they were stored. */
+function mayBeTold(parts: Parts, principal: Principal, operation: Operation): boolean {
+  if (principal.tools !== '*' && !principal.tools.includes(operation.tool)) return false;
+  const { catalogue, policy } = parts.served();
+  const tool = catalogue.tools.get(operation.tool);
+  if (!tool) return true; // no longer published: there is no policy to ask any more, and what it did stays its proposer's
+  const asking = { principal, envelope: operation };
+  if (!decideTool(policy, asking, tool).allowed) return false;
+  const decided = decidedOn(operation);
+  return !decided || decideResource(policy, { ...asking, args: decided.args }, operation.tool, decided.resource).allowed;
 }
 
 function isOpen({ state, verified, answer }: Operation): boolean {

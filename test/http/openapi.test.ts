@@ -9,6 +9,7 @@ import { type ProblemCode, problems, refuse } from '../../src/errors.js';
 import { problemAnswer } from '../../src/http/problem.js';
 import type { App } from '../../src/http/server.js';
 import { dispositions, nextActions, operationStates } from '../../src/model.js';
+import type { PublishedTool } from '../../src/ports.js';
 import { as, build, executed, json, listen, openapi } from './listeners.js';
 
 type Operation = { tags: string[]; responses: Record<string, { $ref?: string; content?: Record<string, { schema: object }> }> };
@@ -114,8 +115,12 @@ describe('real answers over real sockets satisfy the schemas', () => {
   });
 
   it('what http itself answers on the agent listener', async () => {
-    const tool = { name: 't', version: '1.0.0', digest: 'sha256:00', description: 'd', input_schema: {}, effect: 'none' };
-    const { agent } = await listen({ door: { tools: () => [tool] } });
+    const tool: PublishedTool = {
+      name: 't', version: '1.0.0', digest: 'sha256:00', description: 'd', effect: 'none', idempotent: true, output_schema: { type: 'object' },
+      input_schema: { type: 'object', properties: { n: { type: 'integer', multipleOf: 5 } }, additionalProperties: false },
+    };
+    const unfit = { ...tool, name: 'u', input_schema: { type: 'object', properties: { 'a b': { properties: {} } }, required: ['a b'] } };
+    const { agent } = await listen({ door: { tools: () => [tool, unfit] } });
     await held('post', '/v1/calls', await post(`${agent}/v1/calls`, {}));
     await held('post', '/v1/calls', await post(`${agent}/v1/calls`, as('admin')));
     await held('post', '/v1/calls', await post(`${agent}/v1/calls`, { ...as('agent'), 'content-encoding': 'br' }));

@@ -1,7 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { refuse } from '../../src/errors.js';
 import { problemAnswer } from '../../src/http/problem.js';
-import type { AgentDoor } from '../../src/ports.js';
 import type { Answer } from '../../src/model.js';
 import { as, executed, listen } from './listeners.js';
 
@@ -30,30 +29,5 @@ describe('operations on the agent listener', () => {
       }
     }
     expect(logged).toEqual([]);
-  });
-});
-
-describe('GET /v1/tools', () => {
-  const schema = { type: 'object', additionalProperties: false };
-  const tools: ReturnType<AgentDoor['tools']> = [{ name: 'get_order', version: '2.0.0', digest: 'sha256:00', description: 'Read.', input_schema: schema, effect: 'none' }];
-  const base = { name: 'get_order', description: 'Read.' };
-
-  it.each<[string, object]>([
-    ['', { tools }],
-    ['?dialect=openai-chat', { dialect: 'openai-chat', tools: [{ type: 'function', function: { ...base, parameters: schema } }] }],
-    ['?dialect=openai-responses', { dialect: 'openai-responses', tools: [{ type: 'function', ...base, parameters: schema }] }],
-    ['?dialect=anthropic', { dialect: 'anthropic', tools: [{ ...base, input_schema: schema }] }],
-    ['?dialect=gemini', { dialect: 'gemini', tools: [{ functionDeclarations: [{ ...base, parametersJsonSchema: schema }] }] }],
-    ['?dialect=mcp', { dialect: 'mcp', tools: [{ ...base, inputSchema: schema }] }],
-  ])('gives what the provider takes: `%s`', async (query, expected) => {
-    const { agent } = await listen({ door: { tools: () => tools } });
-    expect(await (await fetch(`${agent}/v1/tools${query}`, { headers: as('agent') })).json()).toEqual(expected);
-  });
-
-  it('refuses an unknown dialect and names the known ones', async () => {
-    const { agent } = await listen();
-    const response = await fetch(`${agent}/v1/tools?dialect=smoke`, { headers: as('agent') });
-    expect(response.status).toBe(400);
-    expect(await response.json()).toMatchObject({ code: 'INVALID_ENVELOPE', errors: [{ pointer: '/dialect', expected: expect.arrayContaining(['mcp']) }] });
   });
 });
