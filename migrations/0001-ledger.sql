@@ -69,7 +69,7 @@ create table guards (
   guard_key    text        not null,
   operation_id text,                                  -- the holder; null: free
   write_id     uuid        not null,                  -- of the claim
-  epoch        bigint      not null default 1,
+  epoch        bigint      not null default (1 + random() * 4503599627370494)::bigint,
   claimed_at   timestamptz not null default now(),
   primary key (tenant, guard_key)
 ) with (fillfactor = 80);

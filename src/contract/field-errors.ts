@@ -7,6 +7,9 @@ import { inPlaceSchemas, isSchemaObject } from './schema-subset.js';
 
 /** A model mends a few errors at a time; more only fills its context. */
 const maxFieldErrors = 20;
+/** Of names that are told, and of names that a misspelt one is compared with: a long enumeration must neither fill an answer nor hold up the others. */
+const maxNamesTold = 50;
+const maxNamesCompared = 200;
 
 export function fieldErrors(root: JsonObject, errors: readonly ErrorObject[]): FieldError[] {
   const found = new Map<string, FieldError>();
@@ -26,7 +29,7 @@ function describe(root: JsonObject, { keyword, instancePath, params, parentSchem
       const name = String(params['additionalProperty'] ?? params['unevaluatedProperty']);
       const allowed = memberNames(root, parentSchema as JsonObject);
       return withNearest(
-        { pointer: member(name), code: 'unknown_argument', message: 'there is no such argument', expected: allowed },
+        { pointer: member(name), code: 'unknown_argument', message: 'there is no such argument', expected: allowed.slice(0, maxNamesTold) },
         name,
         allowed,
       );
@@ -46,7 +49,7 @@ function describe(root: JsonObject, { keyword, instancePath, params, parentSchem
       return { pointer: instancePath, code: 'integer_precision', message: 'is too large to be carried exactly' };
     case 'enum': {
       const allowed = params['allowedValues'] as Json[];
-      const error: FieldError = { pointer: instancePath, code: 'enum', message: 'must be one of the allowed values', expected: allowed };
+      const error: FieldError = { pointer: instancePath, code: 'enum', message: 'must be one of the allowed values', expected: allowed.slice(0, maxNamesTold) };
       return typeof data === 'string'
         ? withNearest(
             error,
@@ -64,7 +67,7 @@ function describe(root: JsonObject, { keyword, instancePath, params, parentSchem
 }
 
 function withNearest(error: FieldError, name: string, allowed: readonly string[]): FieldError {
-  const close = nearest(name, allowed);
+  const close = allowed.length <= maxNamesCompared ? nearest(name, allowed) : undefined;
   return close === undefined ? error : { ...error, nearest: close };
 }
 

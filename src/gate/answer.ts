@@ -3,6 +3,7 @@ import { problems, type ProblemCode, type Refusal } from '../errors.js';
 import type { Answer, Disposition, Json, JsonObject, NextAction, OperationState, Outcome } from '../model.js';
 import type { Operation } from './ports.js';
 import type { Progress } from './progress.js';
+import type { Resource } from './resource.js';
 
 function blank(progress: Progress): Answer {
   const { tool } = progress;
@@ -51,9 +52,11 @@ export interface Told {
   /** A read-back is still owed; this is the read that shows the effect. */
   verifyWith?: { tool: string; arguments: { [key: string]: Json } };
   next?: NextAction;
-  /** What policy saw, for the re-check at a replay; never part of an answer. */
-  resource?: { type: string; id: string; attributes: JsonObject } | null;
+  /** What policy saw, for the re-check when it is told again; never part of an answer. */
+  decided?: Decided | null;
 }
+
+export interface Decided { resource: Resource; args: JsonObject }
 
 export interface Asker {
   progress: Progress;

@@ -6,7 +6,7 @@
  */
 import type { ToolPlan } from '../contract/plan.js';
 import { refuse, type Refusal } from '../errors.js';
-import type { JsonObject } from '../model.js';
+import type { JsonObject, Principal } from '../model.js';
 import type { PolicyDecision, PolicyEngine } from '../policy/decision.js';
 import { type AuthorizedCall, type ObservedCall, passed, type PermittedCall, type ShapedCall } from './calls.js';
 import { type Resource, resourceOf } from './resource.js';
@@ -14,7 +14,7 @@ import { type Resource, resourceOf } from './resource.js';
 /** A refusal by policy, with what decided it, for the decision receipt alone. */
 export type Denial = Refusal & { denied: PolicyDecision };
 
-type Asking = Pick<ShapedCall, 'principal' | 'envelope'>;
+interface Asking { principal: Principal; envelope: { subject: string; purpose: string } }
 
 export function decideTool(policy: PolicyEngine, call: Asking, tool: ToolPlan): PolicyDecision {
   const { principal, envelope } = call;

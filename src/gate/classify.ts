@@ -52,7 +52,7 @@ function classifyAlone(tool: ToolPlan, exchange: Exchange, callScope: Scope): Ve
   if (mapped === 'unclear') return { outcome: 'unknown', why: 'a rule of the contract could not be evaluated' };
   if (mapped) return asMapped(mapped, status, headers['retry-after']);
   if (holds(tool.notFound, scope)) return { outcome: 'rejected', rule: null, status, notFound: true };
-  if (tool.async ? holds(tool.async.accepted, scope) : status === 202) return { outcome: 'accepted' };
+  if (status === 202 || (tool.async && holds(tool.async.accepted, scope))) return { outcome: 'accepted' };
   if (status >= 200 && status < 300) {
     const admitted = 'json' in exchange.body ? tool.admitResult(exchange.body.json) : null;
     return admitted ? { outcome: 'committed', result: admitted.result } : { outcome: 'claimed' };

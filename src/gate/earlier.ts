@@ -2,7 +2,7 @@
 import { refuse, type Refusal } from '../errors.js';
 import type { OperationState } from '../model.js';
 import type { PolicyEngine } from '../policy/decision.js';
-import type { Told } from './answer.js';
+import type { Decided, Told } from './answer.js';
 import { decideResource, hidden } from './authorize.js';
 import { type FreshCall, passed, type PermittedCall } from './calls.js';
 import { operationId } from './identity.js';
@@ -75,10 +75,16 @@ function nextGeneration(call: PermittedCall, found: FoundEarlier): FreshCall {
   });
 }
 
+/** What policy was asked when the call was decided, and is asked again whenever its answer is told. */
+export function decidedOn({ answer, dossier }: Operation): Decided | null {
+  const stored = (answer as unknown as Pick<Told, 'decided'> | null)?.decided;
+  if (stored) return stored;
+  return dossier?.resource ? { resource: dossier.resource, args: dossier.args } : null;
+}
+
 /** A replay discloses what was answered; so the caller's right to the resource is asked about again, on the facts as they were stored. */
 export function replayRefusal(policy: PolicyEngine, call: PermittedCall, operation: Operation): Refusal | undefined {
-  const stored = operation.answer as unknown as Pick<Told, 'resource'> | null;
-  const resource = stored?.resource ?? operation.dossier?.resource;
-  if (!resource) return undefined;
-  return decideResource(policy, call, call.tool.name, resource).allowed ? undefined : hidden(call);
+  const decided = decidedOn(operation);
+  if (!decided || decideResource(policy, call, call.tool.name, decided.resource).allowed) return undefined;
+  return hidden(call);
 }

@@ -67,7 +67,7 @@ function runOf(parts: Parts, call: AdmittedCall, intent: Intent, fenceFrom: numb
   };
   return {
     parts, tool: call.tool, operation, dossier: intent.operation.dossier, absentFrom: null, firstSentAt: fenceFrom,
-    reconcileBy: fenceFrom + reconcileDeadlineMs, takenOver: false, legalActions,
+    reconcileBy: fenceFrom + reconcileDeadlineMs, takenOver: false, witnessed: false, legalActions,
   };
 }
 

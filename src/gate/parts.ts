@@ -9,6 +9,8 @@ export interface GateSettings {
   bodyBytes: number;
   argumentsBytes: number;
   depth: number;
+  /** A result or read-back beyond it enters a receipt by size and digest. */
+  receiptBytes: number;
   leaseMs: number;
   patienceMs: number;
   /** How long after the intent was begun its first byte may still be written. */

@@ -76,6 +76,7 @@ async function guarded(parts: Parts, received: Received, options: CallOptions, p
 
 /** Looks, and if nothing answers the call yet, goes on; whenever somebody else was faster, looks again. */
 async function inTurn(parts: Parts, permitted: PermittedCall, turn: Turn, options: CallOptions, progress: Progress, received: Received): Promise<Answer> {
+  let sighted = false;
   for (;;) {
     const earlier = await lookUp(parts, permitted);
     if (isRefusal(earlier)) return refused(parts, progress, received, permitted, earlier);
@@ -86,7 +87,13 @@ async function inTurn(parts: Parts, permitted: PermittedCall, turn: Turn, option
       if (answer !== 'again') return answer;
       continue;
     }
-    const entered = await turn.enter();
+    let entered = await turn.enter(0);
+    if (!sighted && (entered === 'late' || earlier.call.guarded)) {
+      const unseen = await outOfSight(parts, earlier.call, turn, progress);
+      if (unseen) return refused(parts, progress, received, earlier.call, unseen);
+      sighted = true;
+    }
+    if (entered === 'late') entered = await turn.enter();
     if (entered === 'late') return refused(parts, progress, received, permitted, busy());
     if (entered === 'waited') continue;
 
@@ -95,6 +102,17 @@ async function inTurn(parts: Parts, permitted: PermittedCall, turn: Turn, option
     if (proposed !== 'again') return proposed;
     if (!(await turn.contend())) return refused(parts, progress, received, permitted, busy());
   }
+}
+
+/** Whoever may not see the entity is told so before it waits: neither the wait nor `IN_PROGRESS` may tell it that somebody else is at work there. */
+async function outOfSight(parts: Parts, fresh: FreshCall, turn: Turn, progress: Progress): Promise<Refusal | undefined> {
+  if (!fresh.tool.entity) return undefined;
+  const observed = await observe(parts, fresh, turn.until);
+  progress.pass('validate', isRefusal(observed) ? 'refuse' : 'pass');
+  if (isRefusal(observed)) return observed;
+  const authorized = authorizeResource(fresh.served.policy, observed);
+  progress.pass('authorize', isRefusal(authorized) ? 'refuse' : 'pass');
+  return isRefusal(authorized) ? authorized : undefined;
 }
 
 /** A new proposal, from the observation of the world to its answer; `again` when somebody else reserved first. */

@@ -192,8 +192,11 @@ export interface Ledger {
   /** False: the operation row exists already (an equal read came first); its receipts are then not written. */
   record(entry: Entry): Promise<boolean>;
   alias(alias: CallAlias): Promise<void>;
-  /** Late positive evidence, whatever its fence: marks `effect_seen`, and makes recovery look at once where it is still open. Gives the state found. */
-  witness(tenant: string, operationId: string): Promise<OperationState | null>;
+  /**
+   * Late positive evidence of `attempt`, whatever its fence. What ended without an effect or was sent again since goes to review as
+   * CONTRADICTED, with `receipt`; what is open is looked at at once. Gives the state after it.
+   */
+  witness(attempt: number, receipt: Receipt): Promise<OperationState | null>;
 }
 
 /** Queues and wakes; never decides. Losing it changes speed, not results. */

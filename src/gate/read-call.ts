@@ -39,8 +39,11 @@ export async function runRead(
   const stood = await parts.ledger.record({ operation: { ...operation, writeId: randomUUID() }, receipts: [decision, effect], seen });
   progress.pass('route');
   if (stood) return operationAnswer(operation, { progress, as: 'proposer' });
-  // An equal read came first: its answer is the one answer of this call.
+  // A read under the same call id came first: where it was an equal one, its answer is the one answer of this call.
   const first = await parts.ledger.get(operation.tenant, operation.id);
+  if (first && !first.fingerprint.equals(operation.fingerprint)) {
+    return recordRefusal(parts, call, refuse('ID_CONFLICT', `The call id \`${operation.callId}\` stands for another call.`), attempts, progress);
+  }
   return operationAnswer(first ?? operation, { progress, as: first ? 'again' : 'proposer' });
 }
 
@@ -80,7 +83,8 @@ function disclosure(call: FreshCall, observed: ObservedCall): Refusal | undefine
 function tell(
   call: FreshCall, read: Extract<ReadOutcome, { kind: 'read' }>, observed: ObservedCall, legalActions: (state: string) => string[],
 ): { told: Told; seen: SeenEntity[] } {
-  const told: Told = { result: read.result, states: {}, legal_actions: [], resource: resourceOf(observed) };
+  const resource = resourceOf(observed);
+  const told: Told = { result: read.result, states: {}, legal_actions: [], decided: resource ? { resource, args: call.args } : null };
   const { entity } = call.identity;
   const plan = call.tool.entity;
   if (!entity || !plan || !call.tool.observesEntity) return { told, seen: [] };

@@ -1,4 +1,5 @@
 /** What is written down of a decision and of an effect (semantics.md section 8). Redacted here, once, before anything is stored. */
+import { sha256 } from '../canonical.js';
 import type { Refusal } from '../errors.js';
 import type { Disposition, Json, JsonObject, Outcome } from '../model.js';
 import { newReceiptId } from '../receipt-id.js';
@@ -69,8 +70,8 @@ export function effectReceipt(parts: Parts, operation: Operation, redact: readon
     generation: operation.generation,
     attempts: evidence.attempts as unknown as Json,
     verified: evidence.verified,
-    result: evidence.result,
-    readback: evidence.readback ?? null,
+    result: bounded(parts, evidence.result),
+    readback: bounded(parts, evidence.readback ?? null),
     states: evidence.states ?? {},
     reason: evidence.reason ?? null,
     corrects: evidence.corrects ?? null,
@@ -84,4 +85,12 @@ export function effectReceipt(parts: Parts, operation: Operation, redact: readon
 
 function redacted(parts: Parts, body: JsonObject, annotated: readonly string[]): JsonObject {
   return parts.redact(body, annotated) as JsonObject;
+}
+
+/** What is too large to be kept in a receipt is told by its size and digest; the answer has it whole. */
+function bounded(parts: Parts, value: Json): Json {
+  if (value === null || typeof value !== 'object') return value;
+  const text = JSON.stringify(value);
+  if (text.length <= parts.settings.receiptBytes) return value;
+  return { omitted: true, bytes: Buffer.byteLength(text), digest: `sha256:${sha256(text).toString('hex')}` };
 }

@@ -31,6 +31,7 @@ const firstResendMs = 100;
 export async function reconcile(run: Run, exchange: Exchange, until: number): Promise<Finding> {
   const verdict = classify(run.tool, exchange, { unknownBefore: run.operation.unknownAttempts, scope: runScope(run) });
   run.parts.metrics.exchange(run.tool.service, verdict.outcome);
+  if (verdict.outcome === 'committed' || verdict.outcome === 'claimed' || verdict.outcome === 'accepted') run.witnessed = true;
   const pauseMs = pauseFor(run, exchange);
   run.operation.attempts = [...run.operation.attempts, {
     number: run.operation.attempt, sent: exchange.sent, status: exchange.kind === 'response' ? exchange.status : null,
@@ -177,7 +178,8 @@ async function withoutReadBack(run: Run, until: number): Promise<Finding> {
   if (performance.now() + tool.upstream.deadlineMs >= rememberedUntil) return { kind: 'review', reason: 'KEY_WINDOW_PASSED' };
   if (performance.now() >= run.reconcileBy) return { kind: 'review', reason: 'DEADLINE_PASSED' };
   if (performance.now() >= until) return later(run);
-  return (await sendAgain(run, until, true)) ?? later(run);
+  if (!withinBudgets(run)) return { kind: 'review', reason: 'OUTCOME_UNPROVABLE' };
+  return (await sendAgain(run, until)) ?? later(run);
 }
 
 function withinBudgets({ operation, tool, firstSentAt }: Run): boolean {
@@ -185,10 +187,10 @@ function withinBudgets({ operation, tool, firstSentAt }: Run): boolean {
 }
 
 /** The same bytes under the same key, as a new attempt. Undefined: the budgets of this operation are used up. */
-async function sendAgain(run: Run, until: number, beyondAttempts = false): Promise<Finding | undefined> {
+async function sendAgain(run: Run, until: number): Promise<Finding | undefined> {
   const { operation, tool, parts, dossier } = run;
   if (operation.effectSeen || !dossier.request || parts.draining()) return undefined;
-  if (!beyondAttempts && !withinBudgets(run)) return undefined;
+  if (!withinBudgets(run)) return undefined;
   if (parts.upstreamGate.pausedForMs(tool.service) > 0) return undefined;
   await sleep(Math.random() * firstResendMs * 2 ** Math.min(operation.attempt, 6));
   const attemptId = randomUUID();

@@ -5,7 +5,7 @@
 import { EvaluationError } from '../contract/plan.js';
 import { LedgerUnavailable, problems } from '../errors.js';
 import type { Json } from '../model.js';
-import type { Told } from './answer.js';
+import type { Decided, Told } from './answer.js';
 import type { Committed, Ended, Finding, ForReview } from './finding.js';
 import type { SeenEntity, StoredAnswer } from './ports.js';
 import type { Aftermath } from './read-back.js';
@@ -17,13 +17,14 @@ import { move, type Run, runScope } from './run.js';
 export type Standing = 'settled' | 'open' | 'lost';
 
 export async function route(run: Run, finding: Finding): Promise<Standing> {
+  const evidence = finding.kind === 'committed' ? finding : null;
   try {
     if (await write(run, finding)) return finding.kind === 'later' ? 'open' : 'settled';
   } catch (error) {
-    if (finding.kind === 'committed' && error instanceof LedgerUnavailable) void insist(run, finding);
+    if ((evidence || run.witnessed) && error instanceof LedgerUnavailable) void insist(run, evidence);
     throw error;
   }
-  return finding.kind === 'committed' ? testify(run, finding) : 'lost';
+  return evidence || run.witnessed ? testify(run, evidence) : 'lost';
 }
 
 async function write(run: Run, finding: Finding): Promise<boolean> {
@@ -44,7 +45,7 @@ async function settleCommitted(run: Run, evidence: Committed): Promise<boolean> 
   const told: Told = {
     result: evidence.result, states, legal_actions: Object.values(states).flatMap((state) => run.legalActions(state)),
     ...(evidence.owed ? verifyWith(run) : {}),
-    resource: run.dossier.resource,
+    decided: decidedBy(run),
   };
   const receipt = effectReceipt(parts, operation, tool.redact, {
     disposition: 'executed', outcome: 'committed', verified: evidence.verified, attempts: operation.attempts, result: evidence.result, states,
@@ -55,6 +56,10 @@ async function settleCommitted(run: Run, evidence: Committed): Promise<boolean> 
     attempts: operation.attempts, answer: told as unknown as StoredAnswer, settle: true, dueInMs: evidence.owed ? firstLookMs : null, release: true,
     absentInMs: evidence.missingInMs ?? null, receipt, effectReceipt: receipt.id, seen: seenAfter(run, evidence.aftermath),
   });
+}
+
+function decidedBy({ dossier }: Run): Decided | null {
+  return dossier.resource ? { resource: dossier.resource, args: dossier.args } : null;
 }
 
 /** The read that shows the effect, with its arguments, for a caller that wants to look itself. */
@@ -117,7 +122,7 @@ async function toReview(run: Run, seen: ForReview): Promise<boolean> {
   return move(run, {
     from: ['sending', 'accepted', 'unknown', 'committed', 'rejected', 'failed', 'rate_limited', 'cancelled', 'abandoned'],
     to: 'review', outcome, reason, attempts: operation.attempts, dueInMs: null, release: true, receipt, effectReceipt: receipt.id,
-    ...(seen.result === undefined ? {} : { answer: { result: seen.result, states: {}, legal_actions: [], resource: run.dossier.resource as Json } }),
+    ...(seen.result === undefined ? {} : { answer: { result: seen.result, states: {}, legal_actions: [], decided: decidedBy(run) as unknown as Json } }),
   });
 }
 
@@ -128,28 +133,29 @@ export async function putDown(run: Run, dueInMs: number): Promise<boolean> {
 
 /**
  * Our lease was lost and our answer says that it happened: evidence that no fencing token can make untrue. What is still open is settled
- * under the present fence; what was called ended, or was sent again since, is contradicted.
+ * under the present fence, where the evidence is whole, and else looked at again; what ended, or was sent again since, is contradicted.
  */
-async function testify(run: Run, evidence: Committed): Promise<Standing> {
-  const { operation, parts } = run;
-  await parts.ledger.witness(operation.tenant, operation.id);
+async function testify(run: Run, evidence: Committed | null): Promise<Standing> {
+  const { operation, parts, tool } = run;
   const current = await parts.ledger.get(operation.tenant, operation.id);
-  if (!current || current.state === 'committed' || current.state === 'review') return 'lost';
-  const open = current.state === 'sending' || current.state === 'unknown' || current.state === 'accepted';
+  if (!current) return 'lost';
   const attempts = [...current.attempts.filter(({ number }) => number !== operation.attempt), ...operation.attempts.slice(-1)];
+  const contradiction = effectReceipt(parts, operation, tool.redact, {
+    disposition: 'review', outcome: 'committed', verified: false, attempts, result: evidence?.result ?? null, reason: 'CONTRADICTED', corrects: current.effectReceipt,
+  });
+  const state = await parts.ledger.witness(operation.attempt, contradiction);
+  if (evidence === null || (state !== 'sending' && state !== 'unknown' && state !== 'accepted')) return 'lost';
   const successor: Run = { ...run, operation: { ...current, attempts, effectSeen: true } };
-  const settled = open && current.attempt === operation.attempt
-    ? await settleCommitted(successor, evidence)
-    : await toReview(successor, { kind: 'review', reason: 'CONTRADICTED' });
-  if (settled) run.operation = successor.operation;
-  return settled ? 'settled' : 'lost';
+  if (!(await settleCommitted(successor, evidence))) return 'lost';
+  run.operation = successor.operation;
+  return 'settled';
 }
 
 const insistMs = 1000;
 const insistTimes = 120;
 
 /** The effect is known to this process alone while the ledger is away: told as soon as it is back, however the lease has fared meanwhile. */
-async function insist(run: Run, evidence: Committed): Promise<void> {
+async function insist(run: Run, evidence: Committed | null): Promise<void> {
   const mine: Run = { ...run, operation: { ...run.operation } };
   for (let n = 0; n < insistTimes; n++) {
     await new Promise((resolve) => { setTimeout(resolve, insistMs).unref(); });

@@ -1,7 +1,6 @@
 /** An open operation in the hands of this process: what its stages after the intent commit share, inline and in recovery alike. */
 import { randomUUID } from 'node:crypto';
 import type { Scope, ToolPlan } from '../contract/plan.js';
-
 import type { Parts } from './parts.js';
 import type { Dossier, Operation, Transition } from './ports.js';
 
@@ -17,6 +16,8 @@ export interface Run {
   reconcileBy: number;
   /** Another process began it: what that one had sent cannot be asked any more. */
   takenOver: boolean;
+  /** An answer of the destination to one of our own attempts says that it happened, or will. */
+  witnessed: boolean;
   legalActions(state: string): string[];
 }
 

@@ -27,9 +27,9 @@ export class Turn {
   }
 
   /** `waited`: others went first, so what was looked up before may be old. */
-  async enter(): Promise<'entered' | 'waited' | 'late'> {
+  async enter(patienceMs = this.left()): Promise<'entered' | 'waited' | 'late'> {
     if (!this.key || this.place) return 'entered';
-    const place = await this.locks.enter(this.key, this.left());
+    const place = await this.locks.enter(this.key, patienceMs);
     if (!place) return 'late';
     this.place = place;
     return place.waited ? 'waited' : 'entered';

@@ -16,8 +16,7 @@ export async function withdraw(run: Run, until: number): Promise<void> {
   while (performance.now() < until) {
     await new Promise((resolve) => { setTimeout(resolve, everyMs).unref(); });
     try {
-      await takeBack(run);
-      return;
+      if (await takeBack(run)) return;
     } catch (error) {
       if (!(error instanceof LedgerUnavailable)) return run.parts.log.error({ err: error, operation: run.operation.id }, 'an unsent intent could not be taken back');
     }
@@ -25,13 +24,13 @@ export async function withdraw(run: Run, until: number): Promise<void> {
 }
 
 /** Moves nothing where the intent is not there, or somebody has taken it over. */
-async function takeBack(run: Run): Promise<void> {
+async function takeBack(run: Run): Promise<boolean> {
   const { operation, parts, tool } = run;
   const told: Told = { result: null, states: {}, legal_actions: [], problem: { code, detail: problems[code].why } };
   const receipt = effectReceipt(parts, operation, tool.redact, {
     disposition: problems[code].disposition, outcome: 'not_committed', verified: false, attempts: [], result: null, reason: 'INTENT_NOT_ACKNOWLEDGED',
   });
-  await move(run, {
+  return move(run, {
     from: ['sending'], to: 'failed', outcome: 'not_committed', reason: 'INTENT_NOT_ACKNOWLEDGED', answer: told as unknown as StoredAnswer,
     settle: true, refund: true, receipt, effectReceipt: receipt.id,
   });

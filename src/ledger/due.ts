@@ -1,7 +1,8 @@
 /** What nobody is looking after: leases that expired and outcomes that are due to be looked at again. Any replica may take them. */
-import type { Operation } from '../gate/ports.js';
+import type { Operation, Receipt } from '../gate/ports.js';
 import type { Statement } from './connection.js';
 import { operationColumns, type OperationRow, toOperation } from './operation-row.js';
+import { receiptRow } from './receipt-row.js';
 import type { Sealer } from './seal.js';
 
 /** A take-over: the fence grows, so that the earlier owner's transitions find nothing. `skip locked` keeps replicas apart. */
@@ -72,11 +73,42 @@ export function orphanGuardsStatement(olderThanMs: number): Statement {
   return { name: 'orphan_guards', text: orphanText, values: [olderThanMs] };
 }
 
+/**
+ * Late positive evidence, in one write: what had ended without an effect, or has been sent again since, is contradicted and goes to review
+ * with the receipt that corrects the one before; what is open is due at once. A crash leaves nothing in between, and no freed identity.
+ */
 const witnessText = `
-update operations o set effect_seen = true, due_at = case when o.state in ('sending', 'accepted', 'unknown') then now() else o.due_at end
-where o.tenant = $1 and o.operation_id = $2
-returning o.state`;
+with before as (
+  select o.tenant, o.operation_id,
+    o.state in ('rejected', 'failed', 'rate_limited', 'cancelled', 'abandoned') or o.state = 'sending' and o.attempt > $3 as contradicted
+  from operations o
+  where o.tenant = $1 and o.operation_id = $2
+  for update
+),
+witnessed as (
+  update operations o set
+    effect_seen = true,
+    state = case when b.contradicted then 'review' else o.state end,
+    outcome = case when b.contradicted then 'committed' else o.outcome end,
+    reason = case when b.contradicted then 'CONTRADICTED' else o.reason end,
+    fence = case when b.contradicted then o.fence + 1 else o.fence end,
+    owner = case when b.contradicted then null else o.owner end,
+    effect_receipt = case when b.contradicted then $4 else o.effect_receipt end,
+    due_at = case when b.contradicted then null when o.state in ('sending', 'accepted', 'unknown') then now() else o.due_at end
+  from before b
+  where o.tenant = b.tenant and o.operation_id = b.operation_id
+  returning o.tenant, o.operation_id, o.session_id, o.intent_id, o.principal, o.tool, o.state, b.contradicted
+),
+receipted as (
+  insert into receipts (
+    tenant, id, kind, operation_id, session_id, intent_id, principal, tool, disposition, outcome, recorded_at, digest, body)
+  select w.tenant, $4, 'effect', w.operation_id, w.session_id, w.intent_id, w.principal, w.tool, 'review', 'committed', $5::timestamptz, $6::bytea, $7
+  from witnessed w
+  where w.contradicted
+)
+select state, contradicted from witnessed`;
 
-export function witnessStatement(tenant: string, operationId: string): Statement {
-  return { name: 'witness', text: witnessText, values: [tenant, operationId] };
+export function witnessStatement(attempt: number, receipt: Receipt): Statement {
+  const { tenant, id, operation_id, recorded_at, digest, body } = receiptRow(receipt);
+  return { name: 'witness', text: witnessText, values: [tenant, operation_id, attempt, id, recorded_at, digest, body] };
 }

@@ -109,8 +109,8 @@ export function openLedger(options: LedgerOptions, sealer: Sealer): LedgerStore 
         values: [alias.tenant, hex(alias.callKey), hex(alias.fingerprint), alias.operationId, alias.previous],
       });
     },
-    async witness(tenant, operationId) {
-      const [row] = await plain<{ state: OperationState }>(witnessStatement(tenant, operationId));
+    async witness(attempt, receipt) {
+      const [row] = await plain<{ state: OperationState }>(witnessStatement(attempt, receipt));
       return row?.state ?? null;
     },
     take: async (owner, leaseMs, limit) => toTaken(await plain<OperationRow>(takeStatement(owner, leaseMs, limit)), sealer),
@@ -155,6 +155,7 @@ async function flush(connection: LaneConnection, items: Commit[], sealer: Sealer
   toReservations(meant, reserved).forEach((reservation, n) => { committed[intents[n]?.at as number] = reservation; });
   const recorded = rowsOf<RecordResult>('record');
   entries.forEach(({ at }, n) => { committed[at] = recorded[n]?.stood ?? false; });
+  for (const [n, intent] of meant.entries()) if (purseMissing(reserved[n] as ReserveRow, intent)) funded.delete(purseKey(intent));
   const vain = unclaimVain(meant, reserved);
   if (vain) await connection.run([vain]);
   return committed;
@@ -208,12 +209,20 @@ function written<T>(build: () => T): T {
   }
 }
 
+/** A purse that went away (a failover that lost it, a clean-up by hand) is made again with the next flush. */
+function purseMissing(row: ReserveRow, { budget }: Intent): boolean {
+  return budget !== null && row.fresh && !row.inserted && !row.guarded && row.quota === null;
+}
+
+function purseKey({ budget, operation }: Intent): string {
+  return `${operation.tenant}\n${budget?.scope ?? ''}`;
+}
+
 async function fund(connection: LaneConnection, intents: Intent[], funded: Set<string>): Promise<void> {
   const missing = new Map<string, { tenant: string; scope: string; quota: number }>();
-  for (const { budget, operation } of intents) {
-    if (!budget) continue;
-    const key = `${operation.tenant}\n${budget.scope}`;
-    if (!funded.has(key)) missing.set(key, { tenant: operation.tenant, ...budget });
+  for (const intent of intents) {
+    const { budget, operation } = intent;
+    if (budget && !funded.has(purseKey(intent))) missing.set(purseKey(intent), { tenant: operation.tenant, ...budget });
   }
   if (missing.size === 0) return;
   await connection.run([fundStatement([...missing.values()])]);

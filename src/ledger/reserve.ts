@@ -46,7 +46,7 @@ fresh as materialized (
     select 1 as there from operations o where o.tenant = c.tenant and o.identity = c.identity and o.generation = c.generation limit 1) same on true
   left join lateral (
     select o.state from operations o where o.tenant = c.tenant and o.identity = c.identity and o.generation = c.generation - 1 limit 1) last on true
-  where (select count(*) from purse) >= 0
+  where (select count(*) from purse) >= 0 and clock_timestamp() < now() + c.send_window_ms * interval '1 ms'
     and same.there is null
     and (c.generation = 1 or last.state in ('rejected', 'failed', 'rate_limited', 'cancelled', 'abandoned') or last.state = 'committed' and c.after_committed)
 ),
@@ -92,7 +92,7 @@ inserted as (
     now() + w.reconcile_ms * interval '1 ms', w.tool, w.contract_version, w.contract_digest, w.catalogue_digest, w.principal, w.subject,
     w.purpose, w.session_id, w.turn_id, w.intent_id, w.call_id, w.fingerprint, w.budget_scope, w.receipt_id, w.sealed_request
   from whole w
-  where w.budget_scope is null or w.used + w.place <= w.quota
+  where (w.budget_scope is null or w.used + w.place <= w.quota) and clock_timestamp() < now() + w.send_window_ms * interval '1 ms'
   order by w.tenant, w.operation_id
   on conflict do nothing
   returning tenant, write_id, budget_scope

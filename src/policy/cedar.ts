@@ -145,7 +145,7 @@ function remembered(decisions: Map<string, PolicyDecision>, { name, reads }: Pol
   const known = decisions.get(key);
   if (known) return known;
   const decision = ask(call);
-  if (key.length <= rememberedBytesAtMost) {
+  if (decision.allowed && key.length <= rememberedBytesAtMost) {
     if (decisions.size >= rememberedAtMost) decisions.delete(decisions.keys().next().value ?? '');
     decisions.set(key, decision);
   }

@@ -94,6 +94,7 @@ async function openRun(parts: Parts, operation: Operation): Promise<Run | null> 
     firstSentAt: now - (clock.sinceFirstSent ?? clock.sinceCreated),
     reconcileBy: now + (clock.untilReconcileBy ?? parts.settings.reconcileDeadlineMs),
     takenOver: operation.state === 'sending' || operation.attempts.some(({ reason }) => reason === processLost),
+    witnessed: false,
     legalActions: () => [],
   };
 }

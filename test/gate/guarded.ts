@@ -76,6 +76,17 @@ export class HeldAgent extends Agent {
   }
 }
 
+/** The example's contracts with `retail.yaml` as `change` makes it, in a folder of their own. */
+export function contractsChanged(change: (text: string) => string): { CALLGATE_CONTRACTS_FOLDER: string } {
+  const made = contractsWith([]);
+  const file = join(made.CALLGATE_CONTRACTS_FOLDER, 'retail.yaml');
+  const before = readFileSync(file, 'utf8');
+  const after = change(before);
+  if (after === before) throw new Error('the contract was not changed');
+  writeFileSync(file, after);
+  return made;
+}
+
 /** The example's contracts with each text replaced once, in a folder of their own; a text that is not there is a mistake of the test. */
 export function contractsWith(changes: [from: string, to: string][], policies: [from: string, to: string][] = []): { CALLGATE_CONTRACTS_FOLDER: string } {
   const folder = mkdtempSync(join(tmpdir(), 'callgate-contracts-'));

@@ -111,7 +111,7 @@ describe('who may move an operation', () => {
     await sql(`update operations set due_at = now() - interval '1 s' where operation_id = 'op_seen'`);
     expect(await ledger.take('other', 60_000, 10)).toMatchObject([{ id: 'op_seen', fence: 2 }]);
     expect(await ledger.transition(settlement('seen'))).toBe(false);
-    expect(await ledger.witness('acme', 'op_seen')).toBe('sending');
+    expect(await ledger.witness(1, receipt('op_seen', 'effect'))).toBe('sending');
     const denied = { fence: 2, outcome: 'not_committed', effectSeen: false } as const;
     for (const to of ['rejected', 'failed', 'rate_limited', 'cancelled'] as const) expect(await ledger.transition(settlement('seen', { ...denied, to }))).toBe(false);
     const { settle: _, ...again } = settlement('seen', { fence: 2, to: 'sending', send: { attempt: 2, attemptId: randomUUID(), windowMs: 1000 } });
@@ -224,7 +224,7 @@ describe('plans', () => {
         expect(scans.exec(plan)?.[0], `${name}:\n${plan}`).toBeUndefined();
       }
       const direct = [
-        takeStatement('r', 1000, 64), witnessStatement('acme', 'op_5'),
+        takeStatement('r', 1000, 64), witnessStatement(1, receipt('op_5', 'effect')),
         { name: 'get', text: `select ${operationColumns} from operations o where o.tenant = $1 and o.operation_id = $2`, values: ['acme', 'op_5'] },
       ];
       for (const { name, text, values } of direct) {

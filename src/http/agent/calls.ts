@@ -14,7 +14,7 @@ const noBody = Buffer.alloc(0);
 export const callRoutes: FastifyPluginAsyncTypebox<AgentServerParts> = async (app, { door, limits }) => {
   app.post('/v1/calls', async (request, reply) => {
     const headers = request.headers;
-    const key = readIdempotencyKey(headers['idempotency-key']);
+    const key = readIdempotencyKey(request.raw.headersDistinct['idempotency-key']);
     if (isRefusal(key)) return sendRefusal(reply, key);
     const preferences = readPreferences(headers['prefer'], limits.maxPatienceMs);
     const answer = await door.propose({
@@ -29,9 +29,11 @@ export const callRoutes: FastifyPluginAsyncTypebox<AgentServerParts> = async (ap
 };
 
 /** A key that is there and unusable is refused: ignored, it would be a promise that nobody keeps. */
-function readIdempotencyKey(header: string | string[] | undefined): Pick<Proposal, 'idempotencyKey'> | Refusal {
-  if (header === undefined) return {};
-  const bytes = Buffer.from(String(header), 'latin1');
+function readIdempotencyKey(given: readonly string[] | undefined): Pick<Proposal, 'idempotencyKey'> | Refusal {
+  if (given === undefined) return {};
+  const [header = ''] = given;
+  if (given.length > 1) return badKey('is there more than once');
+  const bytes = Buffer.from(header, 'latin1');
   if (bytes.length === 0 || bytes.length > maxKeyBytes) return badKey(`has ${bytes.length} bytes`);
   try {
     // Node hands header bytes out as Latin-1; the member `idempotency_key` is UTF-8, and the two must compare equal.
