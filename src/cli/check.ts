@@ -15,10 +15,21 @@ export async function check(args: string[]): Promise<number> {
   const { positionals, values } = readArgs(args, { format: { type: 'string', default: 'human' } }, 1);
   const format = formats.find((known) => known === values.format);
   if (!format) throw new UsageError('`--format` is `human`, `json` or `sarif`');
-  const folder = positionals[0] ?? process.env['CALLGATE_CONTRACTS_FOLDER'] ?? 'contracts';
+  const folder = positionals[0] ?? defaultFolder();
   const { catalogue, diagnostics } = examine(folder);
   print(format, folder, diagnostics, catalogue);
   return catalogue ? 0 : 1;
+}
+
+/** Null when it does not compile, which has then been told. @param folder that of the environment, or `contracts`, when absent. */
+export function compiledOrTold(folder = defaultFolder()): Catalogue | null {
+  const { catalogue, diagnostics } = examine(folder);
+  if (!catalogue) print('human', folder, diagnostics, null);
+  return catalogue;
+}
+
+function defaultFolder(): string {
+  return process.env['CALLGATE_CONTRACTS_FOLDER'] ?? 'contracts';
 }
 
 function examine(folder: string): { catalogue: Catalogue | null; diagnostics: Diagnostic[] } {
