@@ -1,8 +1,10 @@
 /** The `callgate` command: one file per subcommand. */
 import { check } from './check.js';
+import { compile } from './compile.js';
 import { demo } from './demo.js';
 import { dev } from './dev.js';
 import { diff } from './diff.js';
+import { docs } from './docs.js';
 import { keys } from './keys.js';
 import { migrateDatabase } from './migrate.js';
 import { serve } from './serve.js';
@@ -14,13 +16,16 @@ const usage = `callgate: the model proposes; Callgate decides, executes at most 
   callgate migrate  [--config FILE]             bring the database schema up to date
   callgate check    [FOLDER] [--format json]    every diagnostic of contracts and policies (or sarif); exit 1 on errors
   callgate diff     OLD NEW [--format json]     what a change of contracts means; exit 1 where a version does not say so
+  callgate compile  [FOLDER] [--out DIR]        the views that models and evaluations get, and what they cost; exit 1 over a
+                    [--limit DIALECT=COUNT]     provider's limit, unless COUNT (or none) is another
+  callgate docs     [FOLDER] --out DIR          a page for each service, for those who approve its tools
   callgate keys create --tenant T --principal P --role ROLE [--subject S] [--purpose P] [--tool NAME]
                     [--own-keys] [--assert-subject] [--expires 90d]
   callgate dev                                  everything for development: embedded Postgres, example service, keys
   callgate demo                                 the refund that succeeded twice, and once
 `;
 
-const commands: Record<string, (args: string[]) => Promise<number>> = { serve, migrate: migrateDatabase, check, diff, keys, dev, demo };
+const commands: Record<string, (args: string[]) => Promise<number>> = { serve, migrate: migrateDatabase, check, diff, compile, docs, keys, dev, demo };
 
 const [name, ...args] = process.argv.slice(2);
 const command = name === undefined ? undefined : commands[name];
