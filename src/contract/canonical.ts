@@ -10,5 +10,10 @@ export function canonicalText(value: unknown): string {
 
 /** `sha256:` and 64 hexadecimal digits over the canonical form. */
 export function digestOf(value: unknown): string {
-  return `sha256:${createHash('sha256').update(canonicalText(value), 'utf8').digest('hex')}`;
+  return digestOfText(canonicalText(value));
+}
+
+/** @param text in canonical form */
+export function digestOfText(text: string): string {
+  return `sha256:${createHash('sha256').update(text, 'utf8').digest('hex')}`;
 }

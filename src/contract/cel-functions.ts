@@ -1,7 +1,7 @@
 /** The functions of the contract language that CEL itself does not have, or has in a form that cannot be trusted. */
 import { Environment } from '@marcbachmann/cel-js';
 import { parseTimestamp } from './cel-rules.js';
-import { linearPattern, type LinearPattern } from './linear-pattern.js';
+import { linearPattern } from './linear-pattern.js';
 
 /** Before any name is registered; every place clones it. */
 export function baseEnvironment(limits: object): Environment {
@@ -20,13 +20,9 @@ export function baseEnvironment(limits: object): Environment {
   return env;
 }
 
-const patterns = new Map<string, LinearPattern>();
-
-/** Patterns are literals of contracts, so there are finitely many. */
+/** The pattern is a literal of the contract. */
 function matches(text: string, pattern: string): boolean {
-  const known = patterns.get(pattern) ?? linearPattern(pattern);
-  patterns.set(pattern, known);
-  return known.test(text);
+  return linearPattern(pattern).test(text);
 }
 
 function exactTimestamp(text: string): Date {

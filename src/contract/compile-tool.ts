@@ -5,7 +5,7 @@ import type { PredicateSource } from './document.js';
 import { durationMs } from './duration.js';
 import type { CompiledExpression, Names } from './expressions.js';
 import { type CompiledReadback, compileAsync, compileCompensation, compileErrors, compileReadback } from './outcome.js';
-import type { Predicate, ToolPlan, UpstreamPlan } from './plan.js';
+import type { ArgumentsVerdict, Predicate, ToolPlan, UpstreamPlan } from './plan.js';
 import type { Path } from './pointer.js';
 import type { References } from './references.js';
 import { compileRequest } from './request.js';
@@ -65,10 +65,15 @@ function described({ name, document, source, args, admitResult }: ToolEntry, dig
     resultSchema: source.result,
     examples: (source.examples ?? []).map(({ args: example, why }) => ({ args: example, why: why ?? null })),
     counterexamples: (source.counterexamples ?? []).map(({ args: example, why }) => ({ args: example, why })),
-    checkArguments: args?.check,
-    admitResult,
+    checkArguments: args?.check ?? refuseArguments,
+    admitResult: admitResult ?? (() => null),
     redact: source.redact ?? [],
   };
+}
+
+/** Where the schema did not compile, which was reported. */
+function refuseArguments(): ArgumentsVerdict {
+  return { ok: false, errors: [] };
 }
 
 /** Everything that is asked before a call is sent, and what makes two calls the same. */

@@ -2,8 +2,9 @@
 import type { JsonObject } from '../model.js';
 import { checkEntities, checkTool } from './check.js';
 import { compileTool, type Target } from './compile-tool.js';
-import { digestOf } from './canonical.js';
+import { digestOf, digestOfText } from './canonical.js';
 import { type ContractDefaults, standardDefaults } from './defaults.js';
+import { defer } from './deferred-plan.js';
 import { sorted, type Diagnostic } from './diagnostics.js';
 import type { ContractDocument } from './document.js';
 import { Findings } from './findings.js';
@@ -13,7 +14,7 @@ import type { Catalogue, ToolPlan } from './plan.js';
 import { References } from './references.js';
 import { SchemaCompiler } from './schemas.js';
 import { canonicalSource, readCanonicalSource, type ContractSource, type SourceFile } from './source.js';
-import { indexTools, type ToolEntry, type Tools } from './tool-entry.js';
+import { indexTools, type ToolEntry, type Tools, trustTools } from './tool-entry.js';
 import { baseUrl, substitute, upstreamPlan, type Environment } from './upstream.js';
 
 /** Diagnostics hold at least one error; what is no error does not stand in the way of a catalogue. */
@@ -25,9 +26,23 @@ export function compileFolder(dir: string, env: Environment, defaults: ContractD
   return compile(source, env, defaults, diagnostics);
 }
 
-/** @param source `Catalogue.source`, as it was stored. Places in diagnostics are lost in it. */
+/**
+ * The same catalogue again, from `Catalogue.source` as it was stored. It was compiled before, so nothing is checked twice and each tool is
+ * worked out when it is first used. What a later version of the language no longer admits is not refused here, since operations that began
+ * under it have to end under it: an expression that does not compile any more fails when it is evaluated, and what fails is refused.
+ */
 export function compileSource(source: string, env: Environment, defaults: ContractDefaults = standardDefaults): CompileResult {
-  return compile(readCanonicalSource(source), env, defaults, []);
+  const { files, policies } = readCanonicalSource(source);
+  const findings = new Findings();
+  const tools = trustTools(files, new SchemaCompiler());
+  const references = new References(tools, new Findings());
+  const targets = new Map(files.map((file) => [file, compileUpstream(file, file.document as unknown as ContractDocument, env, defaults, findings)]));
+  for (const entry of tools.entries.values()) {
+    defer(entry.plan, () => void compileTool(entry, references, targets.get(entry.file)!, digestTool(entry, tools)));
+  }
+  if (findings.list.length > 0) return { diagnostics: sorted(findings.list) };
+  const plans = new Map<string, ToolPlan>([...tools.entries].map(([name, { plan }]) => [name, plan]));
+  return { catalogue: Object.freeze({ digest: digestOfText(source), tools: plans, policies, source }), warnings: [] };
 }
 
 function compile(source: ContractSource, env: Environment, defaults: ContractDefaults, unread: readonly Diagnostic[]): CompileResult {
@@ -105,5 +120,5 @@ function governed(entry: ToolEntry): JsonObject {
 function assemble(source: ContractSource, { entries }: Tools): Catalogue {
   const text = canonicalSource(source);
   const tools = new Map<string, ToolPlan>([...entries].map(([name, { plan }]) => [name, Object.freeze(plan)]));
-  return Object.freeze({ digest: digestOf(JSON.parse(text)), tools, policies: source.policies, source: text });
+  return Object.freeze({ digest: digestOfText(text), tools, policies: source.policies, source: text });
 }

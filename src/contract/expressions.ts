@@ -41,19 +41,22 @@ export class Names {
   private constructor(
     private readonly types: ReadonlyMap<string, CelType>,
     private readonly lazies: ReadonlyMap<string, Lazy>,
+    private readonly outer: Names | null,
   ) {}
 
   static of(types: Record<string, CelType>): Names {
-    return new Names(new Map(Object.entries(types)), new Map());
+    return new Names(new Map(Object.entries(types)), new Map(), null);
   }
 
   with(more: Record<string, CelType>): Names {
-    return new Names(new Map([...this.types, ...Object.entries(more)]), this.lazies);
+    const outer = Object.keys(more).some((name) => this.types.has(name)) ? null : this;
+    return new Names(new Map([...this.types, ...Object.entries(more)]), this.lazies, outer);
   }
 
   withLazy(name: string, expression: CompiledExpression<Json>): Names {
     const type = atMost(this.typeNamed(expression.type), expression.maxItems);
-    return new Names(new Map([...this.types, [name, type]]), new Map([...this.lazies, [name, { expression, type }]]));
+    const outer = this.types.has(name) ? null : this;
+    return new Names(new Map([...this.types, [name, type]]), new Map([...this.lazies, [name, { expression, type }]]), outer);
   }
 
   knows(name: string): boolean {
@@ -158,14 +161,16 @@ export class Names {
     return found;
   }
 
+  /** Built on that of the names which these extend: registering a type copies every function of the environment. */
   private env(): Environment {
     if (this.environment) return this.environment;
-    const env = base.clone({ limits });
+    const env = (this.outer?.env() ?? base).clone({ limits });
+    const known = this.outer?.classes();
     for (const { name, fields, ctor } of this.classes().values()) {
-      if (!ctor || !fields) continue;
+      if (!ctor || !fields || known?.has(name)) continue;
       env.registerType(name, { ctor, fields: Object.fromEntries([...fields].map(([field, type]) => [field, type.name])) });
     }
-    for (const [name, { name: type }] of this.types) env.registerVariable(name, type);
+    for (const [name, { name: type }] of this.types) if (!this.outer?.types.has(name)) env.registerVariable(name, type);
     this.environment = env;
     return env;
   }

@@ -7,10 +7,17 @@ export interface LinearPattern {
   toString(): string;
 }
 
+/** Patterns stand in contracts, so there are finitely many, and each is asked for several times. */
+const known = new Map<string, LinearPattern>();
+
 /** An ECMAScript pattern, searched anywhere in the text as JSON Schema has it. @throws Error for look-around and the like. */
 export function linearPattern(pattern: string): LinearPattern {
+  const found = known.get(pattern);
+  if (found) return found;
   const compiled = RE2JS.compile(RE2JS.translateRegExp(pattern));
-  return { test: (text) => compiled.test(text), toString: () => pattern };
+  const fresh = { test: (text: string) => compiled.test(text), toString: () => pattern };
+  known.set(pattern, fresh);
+  return fresh;
 }
 
 /** Undefined when the pattern can run; otherwise why not. */

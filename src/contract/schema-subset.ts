@@ -44,7 +44,7 @@ const named = ['properties', '$defs'];
 export const admittedKeywords: ReadonlySet<string> = new Set([...annotations, ...assertions, ...single, ...listed, ...named, '$ref']);
 export const admittedFormats: readonly string[] = ['date-time', 'date', 'time', 'duration', 'email', 'ipv4', 'ipv6', 'uri', 'uuid'];
 /** Comparing every item with every other is quadratic; with this bound it stays far under a millisecond. */
-const maxUniqueItems = 1000;
+export const maxUniqueItems = 1000;
 
 export function isSchemaObject(value: Json | undefined): value is JsonObject {
   return typeof value === 'object' && value !== null && !Array.isArray(value);
@@ -68,22 +68,69 @@ export function subschemas(schema: JsonObject): { path: Path; schema: Json }[] {
 /** Everything about a schema that the contract language does not admit. */
 export function schemaProblems(root: JsonObject, use: Use): SchemaProblem[] {
   const problems: SchemaProblem[] = [];
+  const places = new Set<Json>([root]);
   if (use === 'args' && root['type'] !== 'object')
     problems.push({ path: [], code: 'CG605', message: 'the arguments of a tool are one object: `type: object` is missing' });
   const walk = (schema: Json, path: Path): void => {
     if (!isSchemaObject(schema)) return;
-    problems.push(...ownProblems(schema, root, use).map((problem) => ({ ...problem, path: [...path, ...problem.path] })));
+    problems.push(...[...ownProblems(schema, use), ...idle(schema)].map((problem) => ({ ...problem, path: [...path, ...problem.path] })));
     for (const below of subschemas(schema)) {
+      places.add(below.schema);
       if (use === 'args' && saysNothing(below))
         problems.push({ path: [...path, ...below.path], code: 'CG603', message: `\`${below.path.join('.')}\` admits any value` });
       walk(below.schema, [...path, ...below.path]);
     }
   };
   walk(root, []);
+  return [...problems, ...referenceProblems(root, places)];
+}
+
+/** A reference leads to a schema, and not back to itself before a single value was looked at. */
+function referenceProblems(root: JsonObject, places: ReadonlySet<Json>): SchemaProblem[] {
+  const problems: SchemaProblem[] = [];
+  const walk = (schema: Json, path: Path): void => {
+    if (!isSchemaObject(schema)) return;
+    const { $ref: ref } = schema;
+    if (ref !== undefined) {
+      const target = resolve(root, ref);
+      const leads = target !== undefined && (typeof target === 'boolean' || places.has(target));
+      const wrong = !leads ? 'leads nowhere in this schema' : applies(root, target, schema) ? 'leads back to itself' : undefined;
+      if (wrong) problems.push({ path: [...path, '$ref'], code: 'CG605', message: `\`${String(ref)}\` ${wrong}` });
+    }
+    for (const below of subschemas(schema)) walk(below.schema, [...path, ...below.path]);
+  };
+  walk(root, []);
   return problems;
 }
 
-function ownProblems(schema: JsonObject, root: JsonObject, use: Use): SchemaProblem[] {
+/** Whether checking a value against `from` means checking the same value against `wanted`. */
+function applies(root: JsonObject, from: Json | undefined, wanted: JsonObject, seen = new Set<JsonObject>()): boolean {
+  if (!isSchemaObject(from) || seen.has(from)) return false;
+  if (from === wanted) return true;
+  seen.add(from);
+  const together = subschemas(from).flatMap(({ path, schema }) => (samePlace.has(String(path[0])) ? [schema] : []));
+  return [...together, from['$ref'] === undefined ? undefined : resolve(root, from['$ref'])].some((part) => applies(root, part, wanted, seen));
+}
+
+const samePlace = new Set(['allOf', 'anyOf', 'oneOf', 'not', 'if', 'then', 'else']);
+
+/** Keywords that say nothing where they stand. Whoever wrote them thinks that they hold. */
+function idle(schema: JsonObject): SchemaProblem[] {
+  const has = (keyword: string): boolean => Object.hasOwn(schema, keyword);
+  const found: [boolean, string, string][] = [
+    [has('if') && !has('then') && !has('else'), 'if', '`if` without `then` and `else` says nothing'],
+    [has('then') && !has('if'), 'then', '`then` without `if` says nothing'],
+    [has('else') && !has('if'), 'else', '`else` without `if` says nothing'],
+    [has('minContains') && !has('contains'), 'minContains', '`minContains` without `contains` says nothing'],
+    [has('maxContains') && !has('contains'), 'maxContains', '`maxContains` without `contains` says nothing'],
+    [schema['minContains'] === 0 && !has('maxContains'), 'minContains', '`minContains: 0` without `maxContains` makes `contains` say nothing'],
+    [Number(schema['minContains'] ?? 1) > Number(schema['maxContains'] ?? Infinity), 'maxContains', 'no list satisfies both `minContains` and `maxContains`'],
+    [Array.isArray(schema['enum']) && schema['enum'].length === 0, 'enum', 'no value satisfies an empty `enum`'],
+  ];
+  return found.flatMap(([wrong, keyword, message]) => (wrong ? [{ path: [keyword], code: 'CG605' as const, message }] : []));
+}
+
+function ownProblems(schema: JsonObject, use: Use): SchemaProblem[] {
   const problems: SchemaProblem[] = [];
   const report = (keyword: string, code: DiagnosticCode, message: string): void => {
     problems.push({ path: [keyword], code, message });
@@ -91,8 +138,7 @@ function ownProblems(schema: JsonObject, root: JsonObject, use: Use): SchemaProb
   for (const keyword of Object.keys(schema)) if (!admittedKeywords.has(keyword)) report(keyword, 'CG604', unknownKeyword(keyword));
   if (schema['additionalProperties'] === true)
     report('additionalProperties', 'CG603', '`additionalProperties: true` lets through members that nobody checked');
-  const { $ref: ref, pattern, format, properties } = schema;
-  if (ref !== undefined && resolve(root, ref) === undefined) report('$ref', 'CG605', `\`${String(ref)}\` leads nowhere in this schema`);
+  const { pattern, format, properties } = schema;
   const unfit = typeof pattern === 'string' ? patternProblem(pattern) : undefined;
   if (unfit !== undefined) report('pattern', 'CG606', `the pattern cannot run in linear time: ${unfit}`);
   if (typeof format === 'string' && !admittedFormats.includes(format))

@@ -7,54 +7,87 @@ import { fieldErrors } from './field-errors.js';
 import { linearPattern } from './linear-pattern.js';
 import type { ArgumentsVerdict } from './plan.js';
 import { fromPointer, valueAt } from './pointer.js';
-import { admittedFormats, close, inPlaceSchemas, isSchemaObject, subschemas } from './schema-subset.js';
+import { canonicalText } from './canonical.js';
+import { admittedFormats, close, inPlaceSchemas, isSchemaObject, maxUniqueItems, subschemas } from './schema-subset.js';
 
 /** Unwrapped text is not allowed to be deeper than a whole body (semantics.md section 10). */
 const maxUnwrappedDepth = 32;
 /** Each round uncovers at most one more level of text in text; every place is repaired once at most. */
 const maxRepairRounds = 8;
+/** In one round; a call with more text in the place of values than that is not a slip. */
+const maxRepairs = 100;
+
+/** One schema. Both are generated at their first use, and most calls need the verdict alone. */
+export interface Validator {
+  holds(value: Json): boolean;
+  /** Everything that is wrong with a value that does not hold. */
+  errors(value: Json): ErrorObject[];
+}
 
 export class SchemaCompiler {
-  private readonly ajv: Ajv2020;
+  private readonly verdicts = generator({ allErrors: false, messages: false });
+  private readonly reasons = generator({ allErrors: true, verbose: true });
 
-  constructor() {
-    // `strictTypes` and its like are style rules; what must not be used is refused with its place by schema-subset.ts.
-    this.ajv = new Ajv2020({
-      strict: true,
-      strictTypes: false,
-      strictTuples: false,
-      strictRequired: false,
-      allowUnionTypes: true,
-      ownProperties: true,
-      allErrors: true,
-      verbose: true,
-      addUsedSchema: false,
-      code: { regExp: Object.assign((pattern: string) => linearPattern(pattern), { code: 'linearPattern' }) },
-    });
-    formatsPlugin.default(this.ajv, { mode: 'full', formats: [...admittedFormats] as never });
-    for (const name of admittedFormats) this.ajv.addFormat(name, bounded(this.ajv.formats[name] as FormatTest));
-    this.ajv.addKeyword({ keyword: exactKeyword, type: 'number', schemaType: 'boolean', validate: isExact, errors: false });
-  }
-
-  /** @throws Error when it is not valid JSON Schema. */
-  validator(schema: Json): ValidateFunction {
-    return this.ajv.compile(withExactIntegers(schema) as object);
+  /**
+   * Checked now, generated later: a schema in which `schemaProblems` finds nothing and which the meta-schema admits can be generated.
+   * @throws Error when it is not valid JSON Schema.
+   */
+  validator(schema: Json): Validator {
+    const { verdicts, reasons } = this;
+    if (verdicts.validateSchema(schema as object) !== true)
+      throw new Error(verdicts.errorsText(verdicts.errors, { dataVar: 'it', separator: '; ' }));
+    let holds: ValidateFunction | undefined;
+    let explains: ValidateFunction | undefined;
+    return {
+      holds: (value) => {
+        holds ??= verdicts.compile(prepared(schema) as object);
+        return holds(value) === true;
+      },
+      errors: (value) => {
+        explains ??= reasons.compile(prepared(schema) as object);
+        return explains(value) === true ? [] : (explains.errors ?? []);
+      },
+    };
   }
 
   /** @param schema the schema as it is written; the closed form is what gets compiled. */
   arguments(schema: JsonObject, coerce: 'none' | 'lossless'): { schema: JsonObject; check(value: JsonObject): ArgumentsVerdict } {
     const closed = close(schema) as JsonObject;
-    const validate = this.validator(closed);
-    return { schema: closed, check: (value) => checkArguments(closed, validate, value, coerce) };
+    const validator = this.validator(closed);
+    return { schema: closed, check: (value) => checkArguments(closed, validator, value, coerce) };
   }
 
   result(schema: JsonObject): (value: Json) => { result: Json } | null {
-    const validate = this.validator(schema);
+    const validator = this.validator(schema);
     return (value) => {
       const result = project(schema, [schema], value);
-      return validate(result) ? { result } : null;
+      return validator.holds(result) ? { result } : null;
     };
   }
+}
+
+function generator(options: { allErrors: boolean; verbose?: boolean; messages?: boolean }): Ajv2020 {
+  // `strictTypes` and its like are style rules; what must not be used is refused with its place by schema-subset.ts.
+  const ajv = new Ajv2020({
+    ...options,
+    strict: true,
+    strictTypes: false,
+    strictTuples: false,
+    strictRequired: false,
+    allowUnionTypes: true,
+    ownProperties: true,
+    addUsedSchema: false,
+    validateSchema: false,
+    // Its optimizer is half of the time it takes, and what it saves a check is too small to be measured.
+    code: { optimize: false, regExp: Object.assign((pattern: string) => linearPattern(pattern), { code: 'linearPattern' }) },
+  });
+  formatsPlugin.default(ajv, { mode: 'full', formats: [...admittedFormats] as never });
+  for (const name of admittedFormats) ajv.addFormat(name, bounded(ajv.formats[name] as FormatTest));
+  // ajv compares every pair and does so beside a `maxItems` that has failed already: 64 KiB of items would stall the process.
+  ajv.removeKeyword('uniqueItems');
+  ajv.addKeyword({ keyword: 'uniqueItems', type: 'array', schemaType: 'boolean', validate: isUnique, errors: false });
+  ajv.addKeyword({ keyword: exactKeyword, type: 'number', schemaType: 'boolean', validate: isExact, errors: false });
+  return ajv;
 }
 
 type FormatTest = RegExp | ((text: string) => boolean) | { validate: RegExp | ((text: string) => boolean) };
@@ -66,13 +99,28 @@ function bounded(format: FormatTest): (text: string) => boolean {
   return (text) => text.length <= maxFormattedLength && (test instanceof RegExp ? test.test(text) : test(text));
 }
 
+/** An item without a canonical form (half of a surrogate pair) is refused for that later; here it must only not be taken for unique. */
+function isUnique(required: boolean, items: readonly Json[]): boolean {
+  if (!required) return true;
+  try {
+    return items.length <= maxUniqueItems && new Set(items.map(canonicalText)).size === items.length;
+  } catch {
+    return false;
+  }
+}
+
 const exactKeyword = 'exactInteger';
 const isExact = (required: boolean, value: number): boolean => !required || !Number.isInteger(value) || Number.isSafeInteger(value);
 
-/** Beyond ±(2^53 - 1) a JSON number may silently be another one, so wherever an integer is asked for it has to be exact. */
-function withExactIntegers(schema: Json): Json {
+let named = 0;
+
+/**
+ * Beyond ±(2^53 - 1) a JSON number may silently be another one, so wherever an integer is asked for it has to be exact. The name of its
+ * own is for ajv, which finds the root that `$ref: "#"` means only in a schema that has one.
+ */
+function prepared(schema: Json): Json {
   if (!isSchemaObject(schema)) return schema;
-  const copy = structuredClone(schema);
+  const copy: JsonObject = { ...structuredClone(schema), $id: `callgate:${++named}` };
   const walk = (node: Json): void => {
     if (!isSchemaObject(node)) return;
     const type = node['type'];
@@ -83,11 +131,11 @@ function withExactIntegers(schema: Json): Json {
   return copy;
 }
 
-function checkArguments(schema: JsonObject, validate: ValidateFunction, given: JsonObject, coerce: 'none' | 'lossless'): ArgumentsVerdict {
+function checkArguments(schema: JsonObject, validator: Validator, given: JsonObject, coerce: 'none' | 'lossless'): ArgumentsVerdict {
   let args = given;
   const repaired: string[] = [];
-  for (let round = 0; !validate(args); round++) {
-    const errors = validate.errors ?? [];
+  for (let round = 0; !validator.holds(args); round++) {
+    const errors = validator.errors(args);
     const repairs = round < maxRepairRounds ? findRepairs(errors, args, coerce, repaired) : [];
     if (repairs.length === 0) return { ok: false, errors: fieldErrors(schema, errors) satisfies FieldError[] };
     args = structuredClone(args);
@@ -115,7 +163,7 @@ function findRepairs(
     const ambiguous = known === null || types.length === 0 || types.includes('string');
     wanted.set(instancePath, ambiguous ? null : new Set([...(known ?? []), ...types]));
   }
-  return [...wanted].flatMap(([pointer, types]) => {
+  return [...wanted].slice(0, maxRepairs).flatMap(([pointer, types]) => {
     const text = valueAt(args, fromPointer(pointer));
     if (types === null || typeof text !== 'string' || pointer === '' || done.includes(pointer)) return [];
     const value = unwrap(text, types) ?? (coerce === 'lossless' ? coerceLossless(text, types) : undefined);

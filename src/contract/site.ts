@@ -2,6 +2,7 @@
 import type { Json } from '../model.js';
 import type { Findings } from './findings.js';
 import { constant, unknownType, type CompiledExpression, type Names, type Wanted } from './expressions.js';
+import { EvaluationError } from './plan.js';
 import type { Path } from './pointer.js';
 import { isSchemaObject } from './schema-subset.js';
 import type { SourceFile } from './source.js';
@@ -83,7 +84,7 @@ export class Site {
 
 function unusable(source: string): CompiledExpression<never> {
   const evaluate = (): never => {
-    throw new Error(`\`${source}\` did not compile`);
+    throw new EvaluationError(source, new Error('it did not compile'));
   };
   return { source, names: new Set(), paths: new Set(), type: unknownType, evaluate };
 }

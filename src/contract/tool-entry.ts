@@ -2,7 +2,7 @@
 import type { Json, JsonObject } from '../model.js';
 import { celClass, celString, celTypeOf, celUnknown, type CelType } from './cel-types.js';
 import type { ContractDocument, ToolSource } from './document.js';
-import type { Findings } from './findings.js';
+import { Findings } from './findings.js';
 import type { ToolPlan } from './plan.js';
 import type { Path } from './pointer.js';
 import { schemaProblems, type Use } from './schema-subset.js';
@@ -32,6 +32,15 @@ export interface Tools {
   readonly entries: ReadonlyMap<string, ToolEntry>;
   /** Names that exist and are malformed: reported already, so references to them are not. */
   readonly broken: ReadonlySet<string>;
+}
+
+/** Of files that were compiled before: neither their shape nor what they say is checked again, and no schema is looked at before its use. */
+export function trustTools(files: readonly SourceFile[], schemas: SchemaCompiler): Tools {
+  const entries = files.flatMap((file) => {
+    const document = file.document as unknown as ContractDocument;
+    return Object.entries(document.tools).map(([name, source]) => toolEntry(name, file, document, source, schemas, new Findings()));
+  });
+  return { entries: new Map(entries.map((entry) => [entry.name, entry])), broken: new Set() };
 }
 
 export function indexTools(files: readonly SourceFile[], schemas: SchemaCompiler, findings: Findings): Tools {
@@ -77,19 +86,37 @@ function toolEntry(
 ): ToolEntry {
   const path: Path = ['tools', name];
   const place: SchemaPlace = { file, path, source, findings };
-  const args = compiled('args', place, (schema) => schemas.arguments(schema, source.coerce ?? 'none'));
-  const admitResult = compiled('result', place, (schema) => schemas.result(schema));
+  const args = once(() => compiled('args', place, (schema) => schemas.arguments(schema, source.coerce ?? 'none')));
+  const admitResult = once(() => compiled('result', place, (schema) => schemas.result(schema)));
+  const argsType = once(() => (args() ? celTypeOf(source.args, source.args, 'args') : celUnknown));
+  const resultType = once(() => (admitResult() ? celTypeOf(source.result, source.result, 'result') : celUnknown));
   return {
     name,
     file,
     document,
     source,
     path,
-    args,
-    admitResult,
-    argsType: args ? celTypeOf(source.args, source.args, 'args') : celUnknown,
-    resultType: admitResult ? celTypeOf(source.result, source.result, 'result') : celUnknown,
     plan: {} as Mutable<ToolPlan>,
+    get args() {
+      return args();
+    },
+    get admitResult() {
+      return admitResult();
+    },
+    get argsType() {
+      return argsType();
+    },
+    get resultType() {
+      return resultType();
+    },
+  };
+}
+
+function once<T extends object | null>(work: () => T): () => T {
+  let done: { value: T } | undefined;
+  return () => {
+    done ??= { value: work() };
+    return done.value;
   };
 }
 
