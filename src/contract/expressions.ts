@@ -1,8 +1,8 @@
 /** CEL expressions, compiled once against the names and types of the place where they stand. */
-import type { Environment, ParseError, ParseResult } from '@marcbachmann/cel-js';
+import type { ASTNode, Environment, ParseError, ParseResult } from '@marcbachmann/cel-js';
 import type { Json } from '../model.js';
 import { boundsOf, maxSteps } from './cel-bounds.js';
-import { baseEnvironment } from './cel-functions.js';
+import { baseEnvironment, constantProblem } from './cel-functions.js';
 import { checkMembers, walkSyntax, type ExpressionProblem } from './cel-rules.js';
 import { celBool, celDouble, celDyn, celInt, celList, celMap, celString, celUnknown, encode, type CelType } from './cel-types.js';
 import { nearest } from './nearest.js';
@@ -90,7 +90,7 @@ export class Names {
     if (walked.problems.length > 0) return { problems: walked.problems };
     const verdict = parsed.check();
     if (!verdict.valid) return { problems: [this.typeProblem(source, verdict.error as ParseError)] };
-    const misused = checkMembers(walked, this.classes());
+    const misused = [...checkMembers(walked, this.classes()), ...walked.constants.flatMap(neverEvaluates)];
     if (misused.length > 0) return { problems: misused };
     const type = verdict.type ?? 'dyn';
     if (!fits(type, wanted)) return failed('CG102', `the expression gives ${shown(type)}, and ${needs[wanted]} is needed here`);
@@ -182,6 +182,12 @@ export const unknownType = 'unknown';
 const primitives = new Map([celBool, celDouble, celInt, celString].map((type) => [type.name, type]));
 
 const base = baseEnvironment(limits);
+
+/** Of literals alone: what fails once fails at every call, so it is told here. */
+function neverEvaluates(node: ASTNode & { start: number }): ExpressionProblem[] {
+  const problem = constantProblem(node, base);
+  return problem === undefined ? [] : [{ code: 'CG102', message: `this can never be evaluated: ${problem}`, offset: node.start }];
+}
 
 /** Top-level names that a text reads; none where it is not an expression. */
 export function namesIn(source: string): ReadonlySet<string> {

@@ -34,8 +34,10 @@ export class SchemaCompiler {
    */
   validator(schema: Json): Validator {
     const { verdicts, reasons } = this;
-    if (verdicts.validateSchema(schema as object) !== true)
-      throw new Error(verdicts.errorsText(verdicts.errors, { dataVar: 'it', separator: '; ' }));
+    if (verdicts.validateSchema(schema as object) !== true) {
+      reasons.validateSchema(schema as object);
+      throw new Error(reasons.errorsText(reasons.errors?.slice(0, 1), { dataVar: 'it' }));
+    }
     let holds: ValidateFunction | undefined;
     let explains: ValidateFunction | undefined;
     return {

@@ -51,8 +51,8 @@ describe('functions', () => {
   });
 
   test('a sum beyond 64 bits fails as every other arithmetic does, and is never a rounded number', () => {
-    expect(() => value('sum([9223372036854775807, 1]) > 0')).toThrow(EvaluationError);
-    expect(value('sum([9223372036854775806, 1]) > 0')).toBe(true);
+    expect(() => value('sum([9223372036854775807, args.numbers[0]]) > 0')).toThrow(EvaluationError);
+    expect(value('sum([9223372036854775804, args.numbers[0]]) > 0')).toBe(true);
   });
 
   test.each(['count(args.ids, 1)', 'sum(args.ids)', 'distinct(args.objects)', 'indices(args.stock)', 'sum(args.numbers) + 0.5'])(
