@@ -2,9 +2,10 @@
  * The release tests (contracts.md): a contract compiles only when its effects are named, its errors mapped, its ambiguity
  * resolvable and its authority mechanical. That its preconditions resolve was found while compiling its expressions.
  */
-import type { CompiledTool } from './compile-tool.js';
+import type { JsonObject } from '../model.js';
+import { type CompiledTool, isRelation } from './compile-tool.js';
 import type { ContractDocument, EntitySource, ErrorSource } from './document.js';
-import { unknownType } from './expressions.js';
+import { type CompiledExpression, unknownType } from './expressions.js';
 import type { Findings } from './findings.js';
 import { nearest } from './nearest.js';
 import type { Path } from './pointer.js';
@@ -16,7 +17,7 @@ import type { ToolEntry, Tools } from './tool-entry.js';
 export function checkTool(entry: ToolEntry, compiled: CompiledTool, policies: readonly PolicyText[], findings: Findings): void {
   checkUnenforced(entry, findings);
   checkNames(entry, findings);
-  checkExamples(entry, findings);
+  checkExamples(entry, compiled, findings);
   checkErrors(entry, findings);
   checkAuthority(entry, compiled, policies, findings);
   if (entry.source.effect === 'none') checkRead(entry, findings);
@@ -60,17 +61,32 @@ function checkNames({ source, file, path, document }: ToolEntry, findings: Findi
   (source.authority ?? []).forEach((name, index) => known(name.slice('args.'.length), [...path, 'authority', index]));
 }
 
-function checkExamples({ source, args, file, path }: ToolEntry, findings: Findings): void {
-  for (const [index, example] of (source.examples ?? []).entries()) {
-    const verdict = args?.check(example.args);
-    if (!verdict || verdict.ok) continue;
+/** An example is a call that shape and relations let through, a counterexample one that they refuse: a model learns from both. */
+function checkExamples({ source, args, file, path }: ToolEntry, { predicates }: CompiledTool, findings: Findings): void {
+  if (!args || predicates.some(({ expression }) => expression.type === unknownType)) return;
+  const relations = predicates.filter(({ expression }) => isRelation(expression));
+  const refusal = (given: JsonObject): string | undefined => {
+    const verdict = args.check(given);
+    if (verdict.ok) return relations.find(({ expression }) => !holds(expression, verdict.args))?.expression.source;
     const [first] = verdict.errors;
-    findings.value(
-      file,
-      [...path, 'examples', index],
-      'CG607',
-      `the example is not a valid call: \`${first?.pointer ?? ''}\` ${first?.message ?? ''}`,
-    );
+    const bound = Object.keys(source.bind ?? {}).find((name) => first?.pointer === `/${name}`);
+    return bound === undefined ? `${first?.pointer ?? ''} ${first?.message ?? ''}`.trim() : `/${bound} is bound, and never sent by the model`;
+  };
+  for (const [index, example] of (source.examples ?? []).entries()) {
+    const reason = refusal(example.args);
+    if (reason !== undefined) findings.value(file, [...path, 'examples', index], 'CG607', `the example is not a valid call: \`${reason}\``);
+  }
+  for (const [index, counterexample] of (source.counterexamples ?? []).entries()) {
+    if (refusal(counterexample.args) === undefined)
+      findings.value(file, [...path, 'counterexamples', index], 'CG618', 'neither the schema nor a relation refuses the counterexample');
+  }
+}
+
+function holds(relation: CompiledExpression<boolean>, args: JsonObject): boolean {
+  try {
+    return relation.evaluate({ args });
+  } catch {
+    return false; // at run time what cannot be evaluated is refused
   }
 }
 

@@ -38,8 +38,8 @@ export function compileTool(entry: ToolEntry, references: References, target: Ta
   const plan: { [K in keyof ToolPlan]: ToolPlan[K] | null | undefined } = {
     ...described(entry, digest),
     ...decided(entry, site, scope),
-    relations: predicates.filter(isRelation).map((predicate) => predicatePlan(predicate, 'repair')),
-    preconditions: predicates.filter((predicate) => !isRelation(predicate)).map((predicate) => predicatePlan(predicate, 'refresh')),
+    relations: predicates.filter(({ expression }) => isRelation(expression)).map((predicate) => predicatePlan(predicate, 'repair')),
+    preconditions: predicates.filter(({ expression }) => !isRelation(expression)).map((predicate) => predicatePlan(predicate, 'refresh')),
     ...sent(entry, site, scope, target),
     errors: compileErrors(entry, site, scope.answered),
     notFound: site.optional([...entry.path, 'not_found'], entry.source.not_found, scope.answered, 'bool'),
@@ -121,8 +121,8 @@ function compilePredicates({ source, path }: ToolEntry, site: Site, names: Names
 }
 
 /** A check that names only arguments needs no observation and is answered before any is made. */
-function isRelation({ expression }: CompiledPredicate): boolean {
-  return [...expression.names].every((name) => name === 'args');
+export function isRelation({ names }: CompiledExpression<boolean>): boolean {
+  return [...names].every((name) => name === 'args');
 }
 
 function predicatePlan({ id, expression, otherwise }: CompiledPredicate, next: NextAction): Predicate {

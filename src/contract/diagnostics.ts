@@ -72,6 +72,9 @@ const help = {
   CG615: 'Name arguments that the schema of `args` has.',
   CG616: 'Add the bound. What a model may send without end is only bounded by the size of a request, and loops over it cost accordingly.',
   CG617: 'List it under `required` and give it no `default`, so that a forgotten argument is refused instead of deciding.',
+  CG618:
+    'Show a call that the schema or a relation refuses, or add the relation that refuses this one. What only the state of the world forbids ' +
+    'belongs in `not_when`.',
   CG901: 'Find out what the comment above it asks, and write the answer in place of the `GAP` text. The document that was imported does not say it.',
 } as const;
 
