@@ -27,6 +27,7 @@ const nothingRequested: Required<Requested> = {
 
 export class Store {
   readonly #changed = { orders: new Map<string, Order>(), users: new Map<string, User>() };
+  readonly #versions = new Map<string, number>();
 
   constructor(
     readonly edition: Edition,
@@ -57,12 +58,23 @@ export class Store {
 
   putOrder(order: Order): Order {
     this.#changed.orders.set(order.order_id, order);
+    this.#count(order.order_id);
     return order;
   }
 
   putUser(id: string, user: User): User {
     this.#changed.users.set(id, user);
+    this.#count(id);
     return user;
+  }
+
+  /** Of an order or a user: how often it was replaced, from 1. */
+  version(id: string): number {
+    return this.#versions.get(id) ?? 1;
+  }
+
+  #count(id: string): void {
+    this.#versions.set(id, this.version(id) + 1);
   }
 
   /** Every order and user that is not as it was in the beginning. */
