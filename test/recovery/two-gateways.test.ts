@@ -75,9 +75,10 @@ describe('two gateways on one database', () => {
         const effects = credits.filter((credit) => credit.order_id === order && credit.amount === amount).length;
         const answer = answers[n] as Sent;
         expect(effects, JSON.stringify(answer)).toBe(answer.outcome === 'committed' ? 1 : 0);
-        expect(answer.disposition).toMatch(/^(executed|version_conflict)$/);
+        // `replayed`: its caller's patience had ended before the effect was known, and the same call was sent again
+        expect(answer.disposition).toMatch(/^(executed|replayed|version_conflict)$/);
       }
-      expect(answers.filter(({ disposition }) => disposition === 'executed').length).toBeGreaterThan(20);
+      expect(answers.filter(({ outcome }) => outcome === 'committed').length).toBeGreaterThan(20);
       expect(await deadlocks() - before).toBe(0);
     }), 60_000);
 
