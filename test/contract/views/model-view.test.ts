@@ -7,6 +7,7 @@ import { type Dialect, dialects, rules } from '../../../src/contract/views/diale
 import { modelTool, type ModelTool } from '../../../src/contract/views/model.js';
 import { projectTools } from '../../../src/contract/views/project.js';
 import type { Json, JsonObject } from '../../../src/model.js';
+import { projectFile } from '../../../src/project.js';
 import { catalogueOf, mutated, retailFolder } from '../fixture.js';
 import { publishedRules, refusals } from './provider-subsets.js';
 
@@ -54,6 +55,16 @@ describe.each(dialects)('the example in %s', (dialect) => {
   });
 });
 
+describe.each(['tau1', 'tau2'])('the retail domain of a benchmark, %s', (version) => {
+  test.each(dialects)('all of its tools are taken by %s', (dialect) => {
+    const folder = projectFile('examples', 'tau-retail', 'contracts', version);
+    const given = [...catalogueOf(compileFolder(folder, {})).tools.values()].map(modelTool);
+    const { entries: all, projection } = entries(dialect, given);
+    expect([all.length, projection.excluded]).toEqual([given.length, []]);
+    for (const { schema } of all) if (schema) expect(refusals(dialect, schema), JSON.stringify(schema)).toEqual([]);
+  });
+});
+
 describe('a description', () => {
   const lines = () => tools.find(({ name }) => name === 'issue_credit')!.description.split('\n');
 
@@ -71,9 +82,9 @@ describe('a description', () => {
   });
 
   test('carries counterexamples with their reasons', () => {
-    const { dir } = mutated('    args:\n      type: object\n      properties: { receipt_id', '    counterexamples: [{ args: { receipt_id: O-417 }, why: that is an order }]\n    args:\n      type: object\n      properties: { receipt_id');
+    const { dir } = mutated('    args:\n      type: object\n      properties: { receipt_id', '    counterexamples: [{ args: { receipt_id: order O-417 }, why: that is an order }]\n    args:\n      type: object\n      properties: { receipt_id');
     const changed = modelTool(catalogueOf(compileFolder(dir, {})).tools.get('void_credit')!);
-    expect(changed.description).toMatch(/\nDo not propose: {"receipt_id":"O-417"} \(that is an order\)$/);
+    expect(changed.description).toMatch(/\nDo not propose: {"receipt_id":"order O-417"} \(that is an order\)$/);
   });
 
   test('that is too long for a provider loses whole lines from its end, and the report says so', () => {
