@@ -5,7 +5,9 @@ import type { ToolPlan } from '../../src/contract/plan.js';
 import type { JsonObject } from '../../src/model.js';
 import { answer, decide, type Verdict } from './decide.js';
 import { attempt, type Compiled, compiled, freshStore, worldOf } from './edition.js';
-import { answerOf, argumentsOf, type Conversation, conversations, dataFolder, place, recorded, type RecordedCall, toTheCent } from './recording.js';
+import {
+  answerOf, argumentsOf, type Conversation, conversations, dataFolder, isInjected, isKnownFault, place, recorded, type RecordedCall, toTheCent,
+} from './recording.js';
 
 interface Decided {
   call: RecordedCall;
@@ -21,7 +23,6 @@ interface Looked {
   afterFault: boolean;
 }
 
-const injected = /^Error: 503 /;
 const writes: Decided[] = [];
 const reads: Looked[] = [];
 
@@ -65,7 +66,7 @@ if (recorded) {
 
     test('every recorded read gives the recorded answer, the injected failures and what follows from the fault of tau2 aside', () => {
       const differing = reads.filter(({ call, seen, afterFault }) => {
-        if (injected.test(call.error ?? '') || afterFault) return false;
+        if (isInjected(call) || afterFault) return false;
         return call.rejected ? seen !== undefined : !same(seen, answerOf(call));
       });
       expect(differing.map(({ call }) => place(call))).toEqual([]);
@@ -107,11 +108,6 @@ function replay(contracts: Compiled, store: Store, { calls }: Conversation): voi
 function performed(plan: ToolPlan, store: Store, args: JsonObject): unknown {
   const outcome = attempt(store, plan.name, args);
   return 'result' in outcome ? plan.admitResult(outcome.result)?.result : outcome;
-}
-
-/** Several items modified at once: tau2's environment gives each of them what the last one costs. */
-function isKnownFault({ src, name, args, rejected }: RecordedCall): boolean {
-  return src.startsWith('tau2/') && name === 'modify_pending_order_items' && !rejected && (JSON.parse(args) as { item_ids: unknown[] }).item_ids.length > 1;
 }
 
 function same(seen: unknown, wanted: unknown): boolean {
