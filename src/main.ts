@@ -104,7 +104,7 @@ export async function startGateway(config: Config, joints: Joints = {}): Promise
     served: contracts.served,
     catalogueOf: contracts.earlier,
     retryAfterMs: (header) => parseRetryAfter(header, Date.now(), maxRetryAfterMs),
-    redact: (value, annotated) => redact(value, { key: pepper, annotated }),
+    redact: (value, annotated, values) => redact(value, { key: pepper, annotated, values }),
     hold: leases.hold,
     draining: () => draining,
     metrics: { call: metrics.call, stage: metrics.stage, exchange: metrics.exchange },

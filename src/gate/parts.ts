@@ -61,8 +61,8 @@ export interface Parts {
   catalogueOf(digest: string): Promise<Catalogue | null>;
   /** Retry-After of an upstream, in either form, capped; null when absent or unusable. */
   retryAfterMs(header: string | undefined): number | null;
-  /** At the recording boundary: whatever enters a receipt goes through it. `annotated` are the contract's own paths. */
-  redact(value: Json, annotated: readonly string[]): Json;
+  /** At the recording boundary: whatever enters a receipt goes through it. `annotated` are the contract's own paths, `values` what they point at here. */
+  redact(value: Json, annotated: readonly string[], values: readonly string[]): Json;
   /** Keeps an operation's lease while this process works on it; the returned function ends that. */
   hold(operation: { tenant: string; id: string; fence: number }): () => void;
   /** True once the process is shutting down. */

@@ -30,7 +30,7 @@ export async function runRead(
   const { told, seen } = tell(call, outcome as Extract<ReadOutcome, { kind: 'read' }>, observed as ObservedCall, legalActions);
   const operation = operationOf(call, progress, told, attempts);
   const decision = decisionReceipt(parts, progress, operation.tenant, observed as ObservedCall, { disposition: 'executed', operationId: operation.id });
-  const effect = effectReceipt(parts, operation, call.tool.redact, {
+  const effect = effectReceipt(parts, operation, call, {
     disposition: 'executed', outcome: 'committed', verified: false, attempts, result: told.result, states: told.states,
   });
   operation.decisionReceipt = decision.id;

@@ -1,5 +1,7 @@
 /** What is written down of a decision and of an effect (semantics.md section 8). Redacted here, once, before anything is stored. */
 import { sha256 } from '../canonical.js';
+import type { ToolPlan } from '../contract/plan.js';
+import { fromPointer, valueAt } from '../contract/pointer.js';
 import type { Refusal } from '../errors.js';
 import type { Disposition, Json, JsonObject, Outcome } from '../model.js';
 import { newReceiptId } from '../receipt-id.js';
@@ -43,7 +45,7 @@ export function decisionReceipt(
   return {
     id: newReceiptId(), kind: 'decision', tenant, operationId: decided.operationId, sessionId: progress.sessionId, intentId: progress.intentId,
     principal: progress.principal, tool: progress.toolName ?? '', disposition: decided.disposition, outcome: null,
-    body: redacted(parts, body, progress.tool?.redact ?? []),
+    body: redacted(parts, body, progress.tool?.redact ?? [], call?.args ?? call?.given ?? {}),
   };
 }
 
@@ -61,7 +63,7 @@ export interface Evidence {
 }
 
 /** What was observed of an effect, or of its absence. */
-export function effectReceipt(parts: Parts, operation: Operation, redact: readonly string[], evidence: Evidence): Receipt {
+export function effectReceipt(parts: Parts, operation: Operation, call: { tool: ToolPlan; args: JsonObject }, evidence: Evidence): Receipt {
   const body: JsonObject = {
     call_id: operation.callId,
     contract: { version: operation.contractVersion, digest: operation.contractDigest },
@@ -79,12 +81,20 @@ export function effectReceipt(parts: Parts, operation: Operation, redact: readon
   return {
     id: newReceiptId(), kind: 'effect', tenant: operation.tenant, operationId: operation.id, sessionId: operation.sessionId, intentId: operation.intentId,
     principal: operation.principal, tool: operation.tool, disposition: evidence.disposition, outcome: evidence.outcome,
-    body: redacted(parts, body, redact),
+    body: redacted(parts, body, call.tool.redact, call.args),
   };
 }
 
-function redacted(parts: Parts, body: JsonObject, annotated: readonly string[]): JsonObject {
-  return parts.redact(body, annotated) as JsonObject;
+/** An annotated argument is secret wherever it turns up again: as the entity of a state, in a read-back under another name. */
+function redacted(parts: Parts, body: JsonObject, annotated: readonly string[], args: JsonObject): JsonObject {
+  const values = annotated.flatMap((pointer) => textsIn(valueAt({ args }, fromPointer(pointer))));
+  return parts.redact(body, annotated, values) as JsonObject;
+}
+
+function textsIn(value: unknown): string[] {
+  if (typeof value === 'string') return [value];
+  if (typeof value === 'number') return [String(value)];
+  return typeof value === 'object' && value !== null ? Object.values(value).flatMap(textsIn) : [];
 }
 
 /** What is too large to be kept in a receipt is told by its size and digest; the answer has it whole. */

@@ -47,7 +47,7 @@ async function settleCommitted(run: Run, evidence: Committed): Promise<boolean> 
     ...(evidence.owed ? verifyWith(run) : {}),
     decided: decidedBy(run),
   };
-  const receipt = effectReceipt(parts, operation, tool.redact, {
+  const receipt = effectReceipt(parts, operation, { tool, args: run.dossier.args }, {
     disposition: 'executed', outcome: 'committed', verified: evidence.verified, attempts: operation.attempts, result: evidence.result, states,
     ...(evidence.readback ? { readback: evidence.readback } : {}),
   });
@@ -98,7 +98,7 @@ async function settleEnded(run: Run, ending: Ended): Promise<boolean> {
     },
     ...(ending.retryAfterMs === undefined ? {} : { retryAfterMs: ending.retryAfterMs }),
   };
-  const receipt = effectReceipt(parts, operation, tool.redact, {
+  const receipt = effectReceipt(parts, operation, { tool, args: run.dossier.args }, {
     disposition: problems[ending.code].disposition, outcome: ending.outcome, verified: false, attempts: operation.attempts, result: null,
     reason: ending.rule?.code ?? ending.code, ...(ending.readback ? { readback: ending.readback } : {}),
   });
@@ -113,7 +113,7 @@ async function toReview(run: Run, seen: ForReview): Promise<boolean> {
   const { reason } = seen;
   const { operation, tool, parts } = run;
   const outcome = operation.effectSeen || reason === 'DIVERGENCE' ? 'committed' : 'unknown';
-  const receipt = effectReceipt(parts, operation, tool.redact, {
+  const receipt = effectReceipt(parts, operation, { tool, args: run.dossier.args }, {
     disposition: 'review', outcome, verified: false, attempts: operation.attempts, result: seen.result ?? null, reason,
     ...(seen.readback ? { readback: seen.readback } : {}), ...(seen.states ? { states: seen.states } : {}),
     ...(reason === 'CONTRADICTED' ? { corrects: operation.effectReceipt } : {}),
@@ -140,7 +140,7 @@ async function testify(run: Run, evidence: Committed | null): Promise<Standing> 
   const current = await parts.ledger.get(operation.tenant, operation.id);
   if (!current) return 'lost';
   const attempts = [...current.attempts.filter(({ number }) => number !== operation.attempt), ...operation.attempts.slice(-1)];
-  const contradiction = effectReceipt(parts, operation, tool.redact, {
+  const contradiction = effectReceipt(parts, operation, { tool, args: run.dossier.args }, {
     disposition: 'review', outcome: 'committed', verified: false, attempts, result: evidence?.result ?? null, reason: 'CONTRADICTED', corrects: current.effectReceipt,
   });
   const state = await parts.ledger.witness(operation.attempt, contradiction);

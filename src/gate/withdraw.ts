@@ -27,7 +27,7 @@ export async function withdraw(run: Run, until: number): Promise<void> {
 async function takeBack(run: Run): Promise<boolean> {
   const { operation, parts, tool } = run;
   const told: Told = { result: null, states: {}, legal_actions: [], problem: { code, detail: problems[code].why } };
-  const receipt = effectReceipt(parts, operation, tool.redact, {
+  const receipt = effectReceipt(parts, operation, { tool, args: run.dossier.args }, {
     disposition: problems[code].disposition, outcome: 'not_committed', verified: false, attempts: [], result: null, reason: 'INTENT_NOT_ACKNOWLEDGED',
   });
   return move(run, {

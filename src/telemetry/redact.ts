@@ -15,19 +15,27 @@ export interface RedactOptions {
    * value that stands in the arguments stands again in requests, observations and read-backs.
    */
   annotated?: Iterable<string>;
+  /** Values that are secret wherever they stand, also within a text or as part of a name: what the annotations point at in this call. */
+  values?: Iterable<string>;
 }
 
 /** Far beyond what a call may hold (32); deeper text comes from an upstream and is not worth a stack. */
 const maxDepth = 100;
 
-interface Rules { mark(secret: string): string; isSecret(name: string): boolean }
+interface Rules { mark(secret: string): string; isSecret(name: string): boolean; clean(text: string): string }
+
+/** A shorter value would be found in what has nothing to do with it. */
+const minValueLength = 4;
 
 /** A copy without secrets; everything else is as it was. Redacting twice is redacting once. */
-export function redact(value: Json, { key, annotated = [] }: RedactOptions = {}): Json {
+export function redact(value: Json, { key, annotated = [], values = [] }: RedactOptions = {}): Json {
   const names = new Set([...annotated].map(lastName));
+  const known = [...values].filter(({ length }) => length >= minValueLength).sort((a, b) => b.length - a.length);
+  const mark = (secret: string): string => (isMark(secret) ? secret : key === undefined ? plainMark : fingerprintSecret(key, secret));
   return visit(value, {
-    mark: (secret) => (isMark(secret) ? secret : key === undefined ? plainMark : fingerprintSecret(key, secret)),
+    mark,
     isSecret: (name) => names.has(name) || isSecretName(name),
+    clean: (text) => replaceSecretShapes(known.reduce((rest, secret) => (rest.includes(secret) ? rest.replaceAll(secret, mark(secret)) : rest), text), mark),
   }, 0);
 }
 
@@ -44,7 +52,7 @@ function visit(value: Json, rules: Rules, depth: number): Json {
   if (Array.isArray(value)) return value.map((item) => visit(item, rules, depth + 1));
   // fromEntries defines own members, so that `__proto__` stays data
   return Object.fromEntries(Object.entries(value).map(([name, member]) => [
-    replaceSecretShapes(name, rules.mark),
+    rules.clean(name),
     rules.isSecret(name) ? hide(member, rules, depth + 1) : visit(member, rules, depth + 1),
   ]));
 }
@@ -56,7 +64,7 @@ function hide(value: Json, rules: Rules, depth: number): Json {
   if (typeof value !== 'object' || value === null) return value;
   if (depth >= maxDepth) return plainMark;
   if (Array.isArray(value)) return value.map((item) => hide(item, rules, depth + 1));
-  return Object.fromEntries(Object.entries(value).map(([name, member]) => [replaceSecretShapes(name, rules.mark), hide(member, rules, depth + 1)]));
+  return Object.fromEntries(Object.entries(value).map(([name, member]) => [rules.clean(name), hide(member, rules, depth + 1)]));
 }
 
 /** JSON inside a text (models quote their arguments) is read as JSON, so that names count in it too. */
@@ -70,5 +78,5 @@ function redactText(text: string, rules: Rules, depth: number): string {
       // not JSON after all, or cut off: its shapes remain
     }
   }
-  return replaceSecretShapes(text, rules.mark);
+  return rules.clean(text);
 }

@@ -197,3 +197,16 @@ describe('answers', () => {
     expect(await agent.get(`/v1/operations/${operation_id}`)).toMatchObject({ http: 200, disposition: 'executed' });
   });
 });
+
+describe('an annotated argument', () => {
+  it('is secret wherever it turns up again: in states, transitions and read-backs as in the arguments', async () => {
+    const contracts = contractsChanged((text) => text.replace('    async: { accepted: status == 202', '    redact: ["/args/order_id"]\n    async: { accepted: status == 202'));
+    const { agent, control } = await open(contracts);
+    const { receipts } = await agent.credit({ session_id: unique('s'), arguments: { order_id: 'O-420', amount: 9 } });
+    for (const id of [receipts.decision, receipts.effect]) {
+      const text = JSON.stringify(await control().get(`/v1/receipts/${id}`));
+      expect(text).not.toContain('O-420');
+      expect(text).toContain('«redacted:');
+    }
+  });
+});
