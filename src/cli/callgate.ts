@@ -4,6 +4,7 @@ import { compile } from './compile.js';
 import { demo } from './demo.js';
 import { dev } from './dev.js';
 import { diff } from './diff.js';
+import { importContract } from './import.js';
 import { docs } from './docs.js';
 import { keys } from './keys.js';
 import { migrateDatabase } from './migrate.js';
@@ -16,6 +17,8 @@ const usage = `callgate: the model proposes; Callgate decides, executes at most 
   callgate migrate  [--config FILE]             bring the database schema up to date
   callgate check    [FOLDER] [--format json]    every diagnostic of contracts and policies (or sarif); exit 1 on errors
   callgate diff     OLD NEW [--format json]     what a change of contracts means; exit 1 where a version does not say so
+  callgate import openapi FILE [--tag T] [--path P] [--operation ID] [--select GLOB] [--service NAME] [--out NEW_FILE]
+                                                a draft contract with the chosen operations and what their document leaves open
   callgate compile  [FOLDER] [--out DIR]        the views that models and evaluations get, and what they cost; exit 1 over a
                     [--limit DIALECT=COUNT]     provider's limit, unless COUNT (or none) is another
   callgate docs     [FOLDER] --out DIR          a page for each service, for those who approve its tools
@@ -25,7 +28,7 @@ const usage = `callgate: the model proposes; Callgate decides, executes at most 
   callgate demo                                 the refund that succeeded twice, and once
 `;
 
-const commands: Record<string, (args: string[]) => Promise<number>> = { serve, migrate: migrateDatabase, check, diff, compile, docs, keys, dev, demo };
+const commands: Record<string, (args: string[]) => Promise<number>> = { serve, migrate: migrateDatabase, check, diff, compile, docs, import: importContract, keys, dev, demo };
 
 const [name, ...args] = process.argv.slice(2);
 const command = name === undefined ? undefined : commands[name];
