@@ -40,6 +40,8 @@ export interface Place {
   readonly union: readonly Part[] | null;
 }
 
+export const unclosed = 'that further members are refused is not said';
+
 /** What the fold lost. @param keyword of the schema at `path`. */
 export type Lost = (path: Path, keyword: string, why: string) => void;
 
@@ -212,8 +214,16 @@ function readMembers(all: readonly Conjunct[], part: Part, reading: Reading): Pi
     if (keyword === 'if') continue;
     for (const name of alternatives[0]?.required ?? []) if (alternatives.every((each) => each.required.has(name))) required.add(name);
   }
+  if (!closed && isClosedAround(all, part)) reading.lost(part.path, 'additionalProperties', unclosed);
+  for (const { schema, path } of all) if (refusesOthers(schema, members)) reading.lost(path, 'additionalProperties', 'what another schema of this place names is admitted');
   const rest = restful && !closed ? { schema: restful.schema['additionalProperties']!, path: [...restful.path, 'additionalProperties'] } : null;
   return { members, required, closed, rest };
+}
+
+/** Of several schemas for one place, one whose `additionalProperties` also speak of members that the others name. */
+function refusesOthers(schema: JsonObject, members: ReadonlyMap<string, unknown>): boolean {
+  const own = isSchemaObject(schema['properties']) ? schema['properties'] : {};
+  return 'additionalProperties' in schema && [...members.keys()].some((name) => !Object.hasOwn(own, name));
 }
 
 /** Null where nothing satisfies the alternative. Of one that is cut off anything may be a member. */
@@ -240,6 +250,7 @@ function readUnion(all: readonly Conjunct[], types: readonly string[] | null, pa
   const objects = usable.parts.filter((each) => mayBeObject(target(each, reading)));
   // A value that fits two alternatives of `anyOf` may have the members of both, so neither of them can be closed alone.
   const closed = isClosedAround(all, part) && (usable.keyword === 'oneOf' || objects.length < 2);
+  if (!closed && isClosedAround(all, part)) reading.lost(part.path, 'additionalProperties', unclosed);
   return usable.parts.map((each) => ({ ...each, closed }));
 }
 

@@ -3,7 +3,7 @@ import type { Json, JsonObject } from '../../model.js';
 import { type Path, toPointer } from '../pointer.js';
 import { isSchemaObject } from '../schema-subset.js';
 import type { Subset } from './dialects.js';
-import { type Keyword, type Lost, type Part, type Place, type Reading, readPlace, typeOf } from './place.js';
+import { type Keyword, type Lost, type Part, type Place, type Reading, readPlace, typeOf, unclosed } from './place.js';
 import { inWords } from './words.js';
 
 /** Still enforced by the gateway, and not said to the model, or said in words alone. `pointer` leads into `input_schema`. */
@@ -153,6 +153,7 @@ class Projection {
     const names = Object.keys(properties);
     if (subset.namedMembers && names.length === 0 && place.path.length > 0) throw new Unfit(place.path, 'an object has to name its members');
     const required = [...place.required].filter((name) => names.includes(name));
+    if (required.length < place.required.size) this.lost(place.path, 'required', 'a member that nothing describes is required');
     if (subset.strict && required.length < names.length) throw new Unfit(place.path, 'not every member is required');
     return { properties, ...(required.length > 0 || subset.strict ? { required } : {}), ...this.openness(place, whole, reading) };
   }
@@ -161,7 +162,7 @@ class Projection {
     const { openness, strict } = this.subset;
     if (place.closed && whole && openness !== 'unsaid') return { additionalProperties: false };
     if (strict) throw new Unfit(place.path, 'the object is not closed');
-    if (place.closed) this.lost(place.path, 'additionalProperties', 'that further members are refused is not said');
+    if (place.closed) this.lost(place.path, 'additionalProperties', unclosed);
     if (!place.rest) return {};
     try {
       // Under the name of a member that was left out anything has to be admitted.
