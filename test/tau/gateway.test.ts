@@ -38,6 +38,19 @@ if (recorded) {
       expect(wallet).toMatchObject({ disposition: 'denied', result: null });
     });
 
+    test('what is proposed again is meant again: an address may be set back, and an order is cancelled once', async () => {
+      house.service.reset();
+      const [[order_id, order] = ['', undefined]] = Object.entries(data.orders).filter(([, { status }]) => status === 'pending');
+      const session_id = unique('s');
+      const propose = (tool: string, args: object): Promise<Sent> =>
+        house.agent.call({ session_id, tool, arguments: { order_id, ...args }, subject: order?.user_id });
+      const there = { address1: '1 Elm Street', address2: '', city: 'Austin', state: 'TX', country: 'USA', zip: '78712' };
+      for (const address of [there, order?.address, there]) expect(await propose('modify_pending_order_address', address ?? {})).toMatchObject({ disposition: 'executed', result: { address } });
+      expect(await propose('cancel_pending_order', { reason: 'no longer needed' })).toMatchObject({ disposition: 'executed' });
+      expect(await propose('cancel_pending_order', { reason: 'no longer needed' })).toMatchObject({ disposition: 'transition_error', states: { [`order:${order_id}`]: 'cancelled' }, legal_actions: [] });
+      expect(house.service.effects().map(({ tool }) => tool)).toEqual([...Array(3).fill('modify_pending_order_address'), 'cancel_pending_order']);
+    });
+
     test('an order of another user and one that does not exist are told apart by nothing, and neither is touched', async () => {
       house.service.reset();
       const [[id, order] = ['', undefined]] = Object.entries(data.orders).filter(([, { status }]) => status === 'pending');
