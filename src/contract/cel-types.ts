@@ -17,6 +17,8 @@ export interface CelType {
   readonly parts: readonly CelType[];
   /** Of a list or map: the most elements that its schema admits; absent where the schema does not say. */
   readonly maxItems?: number;
+  /** Of a text: all that its schema admits, where it lists them. */
+  readonly values?: ReadonlySet<string>;
 }
 
 /** What a list or map may hold whose schema does not say, so that the cost of an expression over it is bounded all the same. */
@@ -148,8 +150,10 @@ export function celTypeOf(root: JsonObject, schema: Json | undefined, name: stri
   const kinds = kindsOf(places);
   const inside = new Set([...open, ...places]);
   switch (kinds.size === 1 ? [...kinds][0] : undefined) {
-    case 'string':
-      return celString;
+    case 'string': {
+      const values = valuesOf(root, schema);
+      return values ? { ...celString, values } : celString;
+    }
     case 'boolean':
       return celBool;
     case 'integer':
@@ -179,7 +183,7 @@ function objectType(root: JsonObject, places: readonly JsonObject[], name: strin
     for (const [field, schema] of Object.entries(properties)) {
       const type = celTypeOf(root, schema, `${name}_${field.replace(/\W/g, '_')}`, open);
       const known = fields.get(field);
-      fields.set(field, known && known.name !== type.name ? celDyn : type);
+      fields.set(field, !known ? type : known.name === type.name ? unbounded(type) : celDyn);
     }
   }
   const others = places.map((place) => place['additionalProperties']).filter(isSchemaObject);
@@ -189,14 +193,32 @@ function objectType(root: JsonObject, places: readonly JsonObject[], name: strin
   return celClass(name, fields);
 }
 
-/** The tightest bound among the schemas that all apply here; alternatives bound a place each in its own way, so none of them counts. */
-function mostOf(root: JsonObject, schema: Json | undefined, keyword: 'maxItems' | 'maxProperties', seen = new Set<JsonObject>()): number | undefined {
-  if (!isSchemaObject(schema) || seen.has(schema)) return undefined;
+/** What several alternatives say of one member is bounded by none of them alone. */
+function unbounded(type: CelType): CelType {
+  if (type.values) return celString;
+  if (type.maxItems === undefined) return type;
+  return type.name.startsWith('list<') ? celList(type.parts[0]!) : celMap(type.parts[0]!);
+}
+
+/** The schemas that a value must satisfy all at once: alternatives are none of them. */
+function together(root: JsonObject, schema: Json | undefined, seen = new Set<JsonObject>()): JsonObject[] {
+  if (!isSchemaObject(schema) || seen.has(schema)) return [];
   seen.add(schema);
   const { allOf, $ref: ref } = schema;
-  const together = [...(Array.isArray(allOf) ? allOf : []), ...(ref === undefined ? [] : [resolve(root, ref)])];
-  const bounds = [schema[keyword], ...together.map((part) => mostOf(root, part, keyword, seen))].filter((bound) => typeof bound === 'number');
+  const parts = [...(Array.isArray(allOf) ? allOf : []), ...(ref === undefined ? [] : [resolve(root, ref)])];
+  return [schema, ...parts.flatMap((part) => together(root, part, seen))];
+}
+
+function mostOf(root: JsonObject, schema: Json | undefined, keyword: 'maxItems' | 'maxProperties'): number | undefined {
+  const bounds = together(root, schema).flatMap((part) => (typeof part[keyword] === 'number' ? [part[keyword]] : []));
   return bounds.length === 0 ? undefined : Math.min(...bounds);
+}
+
+function valuesOf(root: JsonObject, schema: Json | undefined): ReadonlySet<string> | undefined {
+  const lists = together(root, schema).flatMap((part) =>
+    Object.hasOwn(part, 'const') ? [[part['const']]] : Array.isArray(part['enum']) ? [part['enum']] : [],
+  );
+  return lists[0] && new Set(lists[0].filter((value) => typeof value === 'string' && lists.every((list) => list.includes(value))) as string[]);
 }
 
 function kindsOf(places: readonly JsonObject[]): Set<Kind> {

@@ -189,6 +189,7 @@ export function checkEntities(file: SourceFile, document: ContractDocument, tool
 
 function checkStates(file: SourceFile, path: Path, entity: EntitySource, states: readonly string[], findings: Findings): void {
   const reached = new Set([...(entity.initial ?? []), ...(entity.external ?? [])]);
+  const before = findings.list.length;
   const known = (state: string, report: (message: string) => void): void => {
     const meant = nearest(state, states);
     if (!states.includes(state)) report(`there is no state \`${state}\`${meant ? `; did you mean \`${meant}\`?` : ''}`);
@@ -205,6 +206,8 @@ function checkStates(file: SourceFile, path: Path, entity: EntitySource, states:
       known(next, (message) => findings.value(file, [...path, 'transitions', state, action], 'CG609', message));
     }
   }
+  // A state that was misspelt where it is led to is reported there, and not as one that nothing leads to.
+  if (findings.list.length > before) return;
   states.forEach((state, index) => {
     if (!reached.has(state)) findings.value(file, [...path, 'states', index], 'CG610', `nothing leads to the state \`${state}\``);
   });

@@ -50,6 +50,7 @@ const help = {
   CG405: 'Add `window`: how long the service remembers a key. A re-send after it would be a second effect.',
   CG406: 'Let `args` or `committed` read `operation.id`, and send that id upstream. A natural key alone finds last week’s effect.',
   CG407: 'Add `readback`, which `async.poll` reads, or remove `async`.',
+  CG408: 'Give `readback.result` every member that the `result` schema of this tool requires, spelt in the same way.',
   CG501:
     'Bind the value, compare it in a precondition with something observed or bound, or constrain it by `context.args` in a policy.',
   CG502: 'Remove the name from `args` or from `bind`. A bound value must never come from the model.',

@@ -1,7 +1,7 @@
 /** CEL expressions, compiled once against the names and types of the place where they stand. */
 import type { ASTNode, Environment, ParseError, ParseResult } from '@marcbachmann/cel-js';
 import type { Json } from '../model.js';
-import { boundsOf, maxSteps } from './cel-bounds.js';
+import { boundsOf, impossibleTexts, maxSteps } from './cel-bounds.js';
 import { baseEnvironment, constantProblem } from './cel-functions.js';
 import { checkMembers, walkSyntax, type ExpressionProblem } from './cel-rules.js';
 import { celBool, celDouble, celDyn, celInt, celList, celMap, celString, celUnknown, encode, type CelType } from './cel-types.js';
@@ -25,6 +25,10 @@ export interface CompiledExpression<T> extends Expression<T> {
   readonly type: string;
   /** Of the list or map that it gives: the most elements; undefined where no schema says. */
   readonly maxItems?: number | undefined;
+  /** Of a text: all that it can be, where its schema lists them. */
+  readonly values?: ReadonlySet<string> | undefined;
+  /** Of an object: the members that it can have, where they are known. */
+  readonly members?: readonly string[] | undefined;
 }
 
 /** A value that is computed on first use from other names. */
@@ -90,13 +94,20 @@ export class Names {
     if (walked.problems.length > 0) return { problems: walked.problems };
     const verdict = parsed.check();
     if (!verdict.valid) return { problems: [this.typeProblem(source, verdict.error as ParseError)] };
-    const misused = [...checkMembers(walked, this.classes()), ...walked.constants.flatMap(neverEvaluates)];
+    const misused = [...checkMembers(walked, this.classes()), ...walked.constants.flatMap(neverEvaluates), ...impossibleTexts(parsed.ast, this.types)];
     if (misused.length > 0) return { problems: misused };
     const type = verdict.type ?? 'dyn';
     if (!fits(type, wanted)) return failed('CG102', `the expression gives ${shown(type)}, and ${needs[wanted]} is needed here`);
-    const { steps, length } = boundsOf(parsed.ast, this.types);
+    const { steps, length, values } = boundsOf(parsed.ast, this.types);
     if (steps > maxSteps) return failed('CG105', `the expression could take ${steps} steps, and ${maxSteps} are the most`);
-    return { ...this.bound(source, type, walked, parsed, wanted), maxItems: length };
+    return { ...this.bound(source, type, walked, parsed, wanted), maxItems: length, values, members: this.membersOf(parsed.ast, type) };
+  }
+
+  private membersOf({ op, args }: ASTNode, type: string): string[] | undefined {
+    const fields = this.classes().get(type)?.fields;
+    if (op !== 'map') return fields && [...fields.keys()].sort();
+    const names = (args as [ASTNode, ASTNode][]).map(([key]) => (key.op === 'value' ? key.args : undefined));
+    return names.every((name) => typeof name === 'string') ? (names as string[]) : undefined;
   }
 
   private parse(source: string): ParseResult | { problems: ExpressionProblem[] } {

@@ -4,7 +4,9 @@ import { celUnknown } from './cel-types.js';
 import { durationMs } from './duration.js';
 import type { CompiledExpression, Names } from './expressions.js';
 import type { ErrorRule, ReadbackPlan, ToolPlan } from './plan.js';
+import type { Path } from './pointer.js';
 import type { References } from './references.js';
+import { isSchemaObject } from './schema-subset.js';
 import type { Site } from './site.js';
 import type { ToolEntry } from './tool-entry.js';
 
@@ -46,6 +48,8 @@ export function compileReadback(entry: ToolEntry, site: Site, references: Refere
   if (target) references.arguments(site, target, args, [...path, 'args']);
   const found = names.with({ result: target?.resultType ?? celUnknown });
   const committed = site.expression([...path, 'committed'], source.committed, found, 'bool');
+  const result = site.optional([...path, 'result'], source.result, found, 'json');
+  if (result?.members) checkAnswer(entry, site, [...path, 'result'], result.members);
   return {
     args,
     committed,
@@ -54,11 +58,19 @@ export function compileReadback(entry: ToolEntry, site: Site, references: Refere
       args,
       committed,
       absent: site.expression([...path, 'absent'], source.absent, found, 'bool'),
-      result: site.optional([...path, 'result'], source.result, found, 'json'),
+      result,
       settleAfterMs: durationMs(source.settle_after ?? '0s'),
       lagMs: durationMs(source.lag ?? '0s'),
     },
   };
+}
+
+/** The answer put together from a read-back is held against this tool's own result schema when it is given; by then it is too late. */
+function checkAnswer({ source }: ToolEntry, site: Site, path: Path, members: readonly string[]): void {
+  const { properties, required = [], ...others } = source.result;
+  if (!isSchemaObject(properties) || ['$ref', 'allOf', 'anyOf', 'oneOf', 'if'].some((keyword) => Object.hasOwn(others, keyword))) return;
+  const missing = (required as string[]).filter((name) => !members.includes(name));
+  for (const name of missing) site.findings.value(site.file, path, 'CG408', `the answer lacks \`${name}\`, which this tool's \`result\` requires`);
 }
 
 export function compileCompensation(entry: ToolEntry, site: Site, references: References, names: Names): ToolPlan['compensate'] {

@@ -127,7 +127,22 @@ function idle(schema: JsonObject): SchemaProblem[] {
     [Number(schema['minContains'] ?? 1) > Number(schema['maxContains'] ?? Infinity), 'maxContains', 'no list satisfies both `minContains` and `maxContains`'],
     [Array.isArray(schema['enum']) && schema['enum'].length === 0, 'enum', 'no value satisfies an empty `enum`'],
   ];
-  return found.flatMap(([wrong, keyword, message]) => (wrong ? [{ path: [keyword], code: 'CG605' as const, message }] : []));
+  const { properties, required, additionalProperties } = schema;
+  const undeclared = isSchemaObject(properties) && Array.isArray(required) && !isSchemaObject(additionalProperties)
+    ? required.filter((name) => typeof name === 'string' && !Object.hasOwn(properties, name) && !combined.some(has)) as string[]
+    : [];
+  return [
+    ...found.flatMap(([wrong, keyword, message]) => (wrong ? [{ path: [keyword], code: 'CG605' as const, message }] : [])),
+    ...undeclared.map((name) => ({ path: ['required'], code: 'CG605' as const, message: `\`${name}\` is required, and \`properties\` does not have it${meantBy(name, Object.keys(properties as JsonObject))}` })),
+  ];
+}
+
+/** Beside these, the names may be declared elsewhere. */
+const combined = ['$ref', 'allOf', 'anyOf', 'oneOf', 'then', 'else'];
+
+function meantBy(name: string, known: readonly string[]): string {
+  const meant = nearest(name, known);
+  return meant ? `; did you mean \`${meant}\`?` : '';
 }
 
 function ownProblems(schema: JsonObject, use: Use): SchemaProblem[] {

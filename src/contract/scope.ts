@@ -5,6 +5,7 @@ import { inDependencyOrder } from './dependency-order.js';
 import type { EntitySource } from './document.js';
 import { type CompiledExpression, Names, namesIn } from './expressions.js';
 import { compileObservation, compileObservations, responseTypes } from './observations.js';
+import { nearest } from './nearest.js';
 import type { EntityPlan, ObservationPlan, ToolPlan } from './plan.js';
 import type { Path } from './pointer.js';
 import type { References } from './references.js';
@@ -88,16 +89,25 @@ class EntityScope {
     const place: Path = ['entities', name];
     const observation = compileObservation({ name, source: entity.observe, path: [...place, 'observe'] }, this.site, this.references, this.asked);
     this.types[name] = observation.type;
-    const state = Names.of({ [name]: observation.type });
+    const state = this.site.optional([...place, 'state'], entity.state, Names.of({ [name]: observation.type }), 'string');
+    if (state?.values) this.checkStates([...place, 'states'], entity.states ?? [], state.values);
     return {
       name,
       id: this.site.expression([...place, 'id'], entity.id, this.asked, 'string'),
       observation: observation.plan,
-      state: this.site.optional([...place, 'state'], entity.state, state, 'string'),
+      state,
       states: entity.states ?? [],
       external: entity.external ?? [],
       transitions: entity.transitions ?? {},
     };
+  }
+
+  private checkStates(path: Path, states: readonly string[], observed: ReadonlySet<string>): void {
+    for (const [index, state] of states.entries()) {
+      const meant = nearest(state, observed);
+      if (!observed.has(state))
+        this.site.findings.value(this.site.file, [...path, index], 'CG609', `the observation never gives the state \`${state}\`${meant ? `; did you mean \`${meant}\`?` : ''}`);
+    }
   }
 }
 
