@@ -5,7 +5,7 @@
  * `send_by` that the ledger holds, and whoever takes over knows from when a read-back can prove absence.
  */
 import { randomUUID } from 'node:crypto';
-import type { RenderedRequest } from '../contract/plan.js';
+import { EvaluationError, type RenderedRequest } from '../contract/plan.js';
 import { LedgerUnavailable, refuse, type Refusal } from '../errors.js';
 import type { Exchange } from '../upstream/exchange.js';
 import type { AdmittedCall } from './calls.js';
@@ -13,6 +13,7 @@ import { operationId } from './identity.js';
 import { byName } from './observe.js';
 import type { Parts } from './parts.js';
 import type { Dossier, Intent, Operation, Reservation } from './ports.js';
+import { predicateError } from './predicate-error.js';
 import type { Progress } from './progress.js';
 import { decisionReceipt } from './receipts.js';
 import type { Run } from './run.js';
@@ -26,7 +27,7 @@ export type Reserved = { run: Run; attemptId: string; sendBefore: number; topics
 /** Somebody else holds the operation or the entity: look again. */
 export type Conflict = { conflict: 'exists' | 'guarded' };
 
-export async function reserve(
+async function reserve(
   parts: Parts, call: AdmittedCall, progress: Progress, legalActions: (state: string) => string[],
 ): Promise<Reserved | Conflict | Refusal> {
   if (parts.draining()) return refuse('DRAINING', 'This replica takes no new calls.');
@@ -45,6 +46,16 @@ export async function reserve(
   const { operation } = run;
   return { run, attemptId: intent.attemptId, sendBefore: fenceFrom + settings.sendWindowMs,
     topics: intent.guardKeys.map((key) => guardTopic(operation.tenant, key)), release: parts.hold({ tenant: operation.tenant, id: operation.id, fence: 1 }) };
+}
+
+/** A request that cannot be put together (an optional argument that its template needs) is refused like any rule that fails. */
+export async function reserveOrRefuse(...given: Parameters<typeof reserve>): ReturnType<typeof reserve> {
+  try {
+    return await reserve(...given);
+  } catch (error) {
+    if (error instanceof EvaluationError) return predicateError('http', error);
+    throw error;
+  }
 }
 
 /** Of an intent whose acknowledgement never came nobody is told that it was sent, and it is not: should it be there after all, it is taken back. */

@@ -9,12 +9,12 @@ import type { FreshCall, Observation, ObservedCall } from './calls.js';
 import { operationId } from './identity.js';
 import type { Parts } from './parts.js';
 import type { AttemptRecord, Operation, SeenEntity, StoredAnswer } from './ports.js';
+import { predicateError } from './predicate-error.js';
 import type { Progress } from './progress.js';
 import { asObject, type Read, readUpstream, type ReadOutcome } from './read.js';
 import { decisionReceipt, effectReceipt } from './receipts.js';
 import { resourceOf } from './resource.js';
 import { callScope } from './scope.js';
-import { predicateError } from './validate.js';
 
 export async function runRead(
   parts: Parts, call: FreshCall, until: number, progress: Progress, legalActions: (state: string) => string[],

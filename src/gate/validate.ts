@@ -8,6 +8,7 @@ import type { FieldError, } from '../model.js';
 import { type AdmittedCall, type AuthorizedCall, type ParsedCall, passed, type ShapedCall } from './calls.js';
 import { identify } from './identity.js';
 import type { SurveyedCall } from './observe.js';
+import { predicateError } from './predicate-error.js';
 import type { Progress } from './progress.js';
 import { callScope, evaluateAll } from './scope.js';
 import { unstorableText } from './unstorable.js';
@@ -108,12 +109,6 @@ function judge(predicate: Predicate, scope: Scope, otherwise: (error: FieldError
     throw error;
   }
   return otherwise({ pointer: '', code: predicate.otherwise.code, message: `The rule \`${predicate.id}\` is false.`, expected: predicate.check.source });
-}
-
-export function predicateError(id: string, error: EvaluationError): Refusal {
-  return refuse('PREDICATE_ERROR', `The rule \`${id}\` could not be evaluated.`, {
-    errors: [{ pointer: '', code: 'predicate_error', message: `The rule \`${id}\` could not be evaluated.`, expected: error.source }],
-  });
 }
 
 function approvalNeeded(tool: ToolPlan, scope: Scope): Refusal | undefined {

@@ -1,0 +1,29 @@
+/** What the ledger knows of a call before anything is observed for it. */
+import { isRefusal, refuse, type Refusal } from '../errors.js';
+import type { PermittedCall } from './calls.js';
+import { type Earlier, earlierAnswer, type FoundEarlier } from './earlier.js';
+import type { Parts } from './parts.js';
+
+const neverSeen: FoundEarlier = { call: null, current: null, seenVersion: null, guardEpochs: [], guarded: false, readBefore: null };
+
+export async function lookUp(parts: Parts, permitted: PermittedCall): Promise<Earlier | Refusal> {
+  const { identity, principal, envelope, tool } = permitted;
+  const { tenant } = principal;
+  if (tool.effect === 'none' && envelope.callIdMinted) return earlierAnswer(permitted, neverSeen); // an id minted just now has no past
+  const [found, read] = await Promise.all([
+    parts.ledger.find({
+      tenant, callKey: identity.callKey ?? identity.operation, identity: identity.operation,
+      seen: identity.entity && tool.effect !== 'none'
+        ? { principal: principal.id, subject: envelope.subject, sessionId: envelope.sessionId, entity: identity.entity.key }
+        : null,
+      guardKeys: identity.guardKeys,
+    }),
+    identity.callKey && !envelope.callIdMinted ? parts.ledger.find({ tenant, callKey: null, identity: identity.callKey, seen: null, guardKeys: [] }) : null,
+  ]);
+  const earlier = earlierAnswer(permitted, { ...found, readBefore: read?.current ?? null });
+  const before = identity.previousOccurrence;
+  if (before === null || isRefusal(earlier) || earlier.kind !== 'fresh') return earlier;
+  const { current } = await parts.ledger.find({ tenant, callKey: null, identity: before, seen: null, guardKeys: [] });
+  if (current?.state === 'committed') return earlier;
+  return refuse('OCCURRENCE_NOT_ALLOWED', `Occurrence ${envelope.occurrence - 1} of this call has not committed.`);
+}
