@@ -8,7 +8,10 @@ import { parse } from 'yaml';
 import { compileFolder } from '../../src/contract/compile.js';
 import { gapsIn } from '../../src/contract/gaps.js';
 import { importOpenapi } from '../../src/contract/importers/openapi/import.js';
+import { dialects, rules } from '../../src/contract/views/dialects.js';
+import { projectSchema } from '../../src/contract/views/project-schema.js';
 import type { Json, JsonObject } from '../../src/model.js';
+import { refusals } from './views/provider-subsets.js';
 
 const folder = fileURLToPath(new URL('../../../shared/data/openapi/', import.meta.url));
 const documents = [
@@ -73,7 +76,7 @@ if (!existsSync(folder)) {
       console.log(`${file}: ${operations} operations, ${result.gaps} questions, ${Math.round(took)} ms, heap ${Math.round(process.memoryUsage().heapUsed / 1e6)} MB`);
     }, 3 * guardMs);
 
-    test('with its questions answered, compiles', () => {
+    test('with its questions answered, compiles, and every model view is one that its provider takes', () => {
       const result = importOpenapi(text, { file, operation: ['*'] });
       const document = answered(parse('draft' in result ? result.draft : '') as JsonObject);
       expect(gapsIn(document)).toEqual([]);
@@ -82,6 +85,17 @@ if (!existsSync(folder)) {
       console.log(`${file}: compiled in ${Math.round(performance.now() - began)} ms, heap ${Math.round(process.memoryUsage().heapUsed / 1e6)} MB`);
       if ('diagnostics' in catalogue) throw new Error(catalogue.diagnostics.filter(({ severity }) => severity === 'error').slice(0, 20).map(({ code, message }) => `${code} ${message}`).join('\n'));
       expect(catalogue.catalogue.tools.size).toBe(operations);
+      const count = { projected: 0, left: 0 };
+      for (const tool of catalogue.catalogue.tools.values()) {
+        for (const dialect of dialects) {
+          const projected = projectSchema(tool.argsSchema, rules[dialect].subset);
+          count[projected.ok ? 'projected' : 'left']++;
+          const empty = dialect === 'gemini' && projected.ok && Object.keys(projected.schema['properties'] as object).length === 0;
+          if (projected.ok && !empty) expect(refusals(dialect, projected.schema), `${tool.name} for ${dialect}`).toEqual([]);
+        }
+      }
+      expect(count.projected).toBeGreaterThan(0.9 * operations * dialects.length);
+      console.log(`${file}: ${count.projected} model views are taken by their providers, ${count.left} tools are left out of one`);
     }, 6 * guardMs);
   });
 }
