@@ -33,7 +33,8 @@ function readLimits(given: readonly string[]): Partial<Record<Dialect, number | 
   const limits = given.map((text): [Dialect, number | null] => {
     const [name, count = ''] = text.split('=');
     const dialect = dialects.find((known) => known === name);
-    if (!dialect || !/^(none|[1-9]\d{0,6})$/.test(count)) throw new UsageError(`\`--limit ${text}\` is not DIALECT=COUNT or DIALECT=none; dialects are ${dialects.join(', ')}`);
+    if (!dialect || !/^(none|[1-9]\d{0,6})$/.test(count))
+      throw new UsageError(`\`--limit ${text}\` is not DIALECT=COUNT or DIALECT=none; dialects are ${dialects.join(', ')}`);
     return [dialect, count === 'none' ? null : Number(count)];
   });
   return Object.fromEntries(limits);
@@ -43,7 +44,16 @@ function writeViews(folder: string, catalogue: Catalogue, views: readonly Dialec
   const write = (file: string, value: unknown): void => writeFileSync(join(folder, file), `${JSON.stringify(value, null, 2)}\n`);
   mkdirSync(join(folder, 'model'), { recursive: true });
   const { digest } = catalogue;
-  write('catalogue.json', { digest, tools: [...catalogue.tools.values()].map(({ name, version, digest: own, service, effect }) => ({ name, version, digest: own, service, effect })) });
+  write('catalogue.json', {
+    digest,
+    tools: [...catalogue.tools.values()].map(({ name, version, digest: own, service, effect }) => ({
+      name,
+      version,
+      digest: own,
+      service,
+      effect,
+    })),
+  });
   for (const view of views) write(join('model', `${view.dialect}.json`), { digest, ...view });
   write('evaluator.json', evaluatorView(catalogue));
   // Byte for byte what the digest is over, and what the gateway compiles again after a restart.
@@ -52,11 +62,21 @@ function writeViews(folder: string, catalogue: Catalogue, views: readonly Dialec
 
 function report(views: readonly DialectView[]): string {
   const rows = views.map(({ dialect, projection: { tools, bytes, tokens, limit, dropped, excluded } }) => [
-    dialect, String(tools), limit === null ? '-' : String(limit), String(bytes), String(tokens), String(dropped.length), String(excluded.length),
+    dialect,
+    String(tools),
+    limit === null ? '-' : String(limit),
+    String(bytes),
+    String(tokens),
+    String(dropped.length),
+    String(excluded.length),
   ]);
   const all = [['view', 'tools', 'limit', 'bytes', 'tokens (est.)', 'said less', 'left out'], ...rows];
   const widths = all[0]!.map((_, column) => Math.max(...all.map((row) => row[column]!.length)));
-  const lines = all.map((row) => row.map((cell, column) => (column === 0 ? cell.padEnd(widths[column]!) : cell.padStart(widths[column]!))).join('  '));
-  const left = views.flatMap(({ dialect, projection }) => projection.excluded.map(({ tool, pointer, why }) => `${dialect} leaves out \`${tool}\`: ${pointer || 'the tool'}: ${why}`));
+  const lines = all.map((row) =>
+    row.map((cell, column) => (column === 0 ? cell.padEnd(widths[column]!) : cell.padStart(widths[column]!))).join('  '),
+  );
+  const left = views.flatMap(({ dialect, projection }) =>
+    projection.excluded.map(({ tool, pointer, why }) => `${dialect} leaves out \`${tool}\`: ${pointer || 'the tool'}: ${why}`),
+  );
   return [...lines, ...left].join('\n');
 }

@@ -29,7 +29,13 @@ function origin({ digest }: Catalogue): string {
 
 function servicePage(service: string, tools: readonly GovernedTool[], catalogue: Catalogue): string {
   const documents = [...new Set(tools.map(({ document }) => document))];
-  const rows = tools.map(({ plan: { name, version, effect, entity, purpose } }) => [`[${name}](#${name.toLowerCase()})`, version, effect, entity?.name ?? '', prose(purpose)]);
+  const rows = tools.map(({ plan: { name, version, effect, entity, purpose } }) => [
+    `[${name}](#${name.toLowerCase()})`,
+    version,
+    effect,
+    entity?.name ?? '',
+    prose(purpose),
+  ]);
   return `${blocks(
     `# ${service}`,
     origin(catalogue),
@@ -46,7 +52,9 @@ function servicePage(service: string, tools: readonly GovernedTool[], catalogue:
 function upstream({ upstream: { base_url: url, auth, limits } }: ContractDocument): string {
   return list([
     `Calls go to ${code(url)}.`,
-    auth ? `Each carries a credential in the header ${code(auth.header)}, read from ${code(auth.value_from)} when it is sent; it is stored nowhere.` : 'They carry no credential.',
+    auth
+      ? `Each carries a credential in ${code(auth.header)}, read from ${code(auth.value_from)} when it is sent; it is stored nowhere.`
+      : 'They carry no credential.',
     `One exchange may take ${limits?.deadline ?? 'as long as the gateway’s default'}.`,
   ]);
 }
@@ -59,7 +67,11 @@ function entitySection(name: string, entity: EntitySource): string {
   });
   return blocks(
     `## Entity ${name}`,
-    `Which one a call is on: ${code(id)}. It is read with ${code(observe.tool)}, at most ${observe.max_age} before a decision${state ? `; its state is ${code(state)}` : ''}. At most one write on it is open at a time.`,
+    list([
+      `Which one a call is on: ${code(id)}.`,
+      `It is read with ${code(observe.tool)}, at most ${observe.max_age} before a decision${state ? `; its state is ${code(state)}` : ''}.`,
+      'At most one write on it is open at a time.',
+    ]),
     states.length > 0 ? fenced('mermaid', stateDiagram(entity)) : 'It has no table of states.',
     table(['in state', 'may be done'], rows),
     states.length > 0 ? 'What is not in the table is refused before anything is sent.' : '',
@@ -68,7 +80,13 @@ function entitySection(name: string, entity: EntitySource): string {
 
 /** As they are written: a summary of a policy would be another policy. */
 function policies(documents: readonly ContractDocument[], catalogue: Catalogue): string {
-  const named = catalogue.policies.filter(({ file }) => documents.some(({ policies: own }) => [own ?? []].flat().some((each) => posix.normalize(each) === file)));
+  const named = catalogue.policies.filter(({ file }) =>
+    documents.some(({ policies: own }) => [own ?? []].flat().some((each) => posix.normalize(each) === file)),
+  );
   if (named.length === 0) return blocks('## Policies', 'None is named in this service’s contracts. What no policy permits is denied.');
-  return blocks('## Policies', 'What none of these permits is denied. A policy that fails denies as well.', ...named.map(({ file, text }) => blocks(`${code(file)}:`, fenced('cedar', text))));
+  return blocks(
+    '## Policies',
+    'What none of these permits is denied. A policy that fails denies as well.',
+    ...named.map(({ file, text }) => blocks(`${code(file)}:`, fenced('cedar', text))),
+  );
 }

@@ -55,7 +55,10 @@ function evaluatorTool({ plan, source }: GovernedTool): EvaluatorTool {
     effect,
     examples: plan.examples.map(({ args }) => args),
     states: effect === 'none' ? [] : statePairs(plan),
-    rules: [...relations.map((rule) => broken(rule, 'invalid_arguments')), ...preconditions.map((rule) => broken(rule, 'precondition_failed'))],
+    rules: [
+      ...relations.map((rule) => broken(rule, 'invalid_arguments')),
+      ...preconditions.map((rule) => broken(rule, 'precondition_failed')),
+    ],
     answers: plan.errors.map(answered),
     approvals: plan.approvals.map(({ when, by, approvals }) => ({
       when: when.source,
@@ -74,7 +77,9 @@ function statePairs({ name, entity }: ToolPlan): EvaluatorTool['states'] {
     const actions = entity?.transitions[state] ?? {};
     const next = actions[name] ?? null;
     const expect: Expectation =
-      next === null ? { disposition: 'transition_error', code: 'TRANSITION_ERROR', legal_actions: Object.keys(actions) } : { disposition: 'executed', next_action: 'continue' };
+      next === null
+        ? { disposition: 'transition_error', code: 'TRANSITION_ERROR', legal_actions: Object.keys(actions) }
+        : { disposition: 'executed', next_action: 'continue' };
     return { entity: entity!.name, state, next_state: next, expect };
   });
 }
@@ -105,16 +110,31 @@ const dispositionOf: Readonly<Record<Outcome, Disposition>> = {
 function repeats({ repeatable, identity: { scope } }: ToolPlan): EvaluatorTool['repeats'] {
   const again: EvaluatorTool['repeats'] = [
     { repeat: 'the same call again', expect: { disposition: 'replayed', next_action: 'continue' }, effects: 1 },
-    { repeat: 'the same call_id with other arguments', expect: { disposition: 'id_conflict', code: 'ID_CONFLICT', next_action: 'repair' }, effects: 1 },
+    {
+      repeat: 'the same call_id with other arguments',
+      expect: { disposition: 'id_conflict', code: 'ID_CONFLICT', next_action: 'repair' },
+      effects: 1,
+    },
   ];
-  if (scope !== 'call') again.push({ repeat: `an equal call under a new call_id, in the same ${scope}`, expect: { disposition: 'replayed' }, effects: 1 });
+  if (scope !== 'call')
+    again.push({ repeat: `an equal call under a new call_id, in the same ${scope}`, expect: { disposition: 'replayed' }, effects: 1 });
   if (repeatable) again.push({ repeat: 'an equal call with occurrence: 2', expect: { disposition: 'executed' }, effects: 2 });
   return again;
 }
 
 function postconditions({ entity, readback }: ToolPlan, { effects, readback: source }: ToolSource): Postconditions {
   return {
-    readback: readback && source ? { tool: source.tool, args: source.args, committed: source.committed, absent: source.absent, settle_after_ms: readback.settleAfterMs, lag_ms: readback.lagMs } : null,
+    readback:
+      readback && source
+        ? {
+            tool: source.tool,
+            args: source.args,
+            committed: source.committed,
+            absent: source.absent,
+            settle_after_ms: readback.settleAfterMs,
+            lag_ms: readback.lagMs,
+          }
+        : null,
     changes: effects?.changes ?? [],
     never: effects?.never ?? [],
     observe: entity && { entity: entity.name, tool: entity.observation.tool.name, state: entity.state?.source ?? null },

@@ -48,18 +48,38 @@ const readFaults: FaultEpisode[] = [...lost.slice(0, 3), 'the connection is refu
 function writeFaults(plan: ToolPlan): FaultEpisode[] {
   const by = settlement(plan);
   const settled = by === 'review' ? [review] : [executed];
-  const commits = [...lost, ...claimed].map((fault): FaultEpisode => ({ fault, upstream: 'commits', settled_by: by, finally: settled, effects: one }));
+  const commits = [...lost, ...claimed].map(
+    (fault): FaultEpisode => ({ fault, upstream: 'commits', settled_by: by, finally: settled, effects: one }),
+  );
   const nothing = lost.map((fault): FaultEpisode => {
     const end = by === 'read_back' ? [executed, notCommitted, ...(plan.idempotency ? [] : [review])] : settled;
-    return { fault, upstream: 'does_nothing', settled_by: by, finally: end, effects: by === 'review' ? none : by === 'read_back' ? { min: 0, max: 1 } : one };
+    return {
+      fault,
+      upstream: 'does_nothing',
+      settled_by: by,
+      finally: end,
+      effects: by === 'review' ? none : by === 'read_back' ? { min: 0, max: 1 } : one,
+    };
   });
   return [...beforeSending, ...commits, ...nothing, ...readbackFaults(plan), ...afterwards];
 }
 
 const beforeSending: FaultEpisode[] = [
   { fault: 'the connection is refused', upstream: 'not_reached', settled_by: 'sending_again', finally: [failed], effects: none },
-  { fault: 'the answer is HTTP 429 each time', upstream: 'does_nothing', settled_by: 'sending_again', finally: [rateLimited], effects: none },
-  { fault: 'the gateway is killed before the intent is stored, and the call sent again', upstream: 'not_reached', settled_by: 'sending_again', finally: [executed], effects: one },
+  {
+    fault: 'the answer is HTTP 429 each time',
+    upstream: 'does_nothing',
+    settled_by: 'sending_again',
+    finally: [rateLimited],
+    effects: none,
+  },
+  {
+    fault: 'the gateway is killed before the intent is stored, and the call sent again',
+    upstream: 'not_reached',
+    settled_by: 'sending_again',
+    finally: [executed],
+    effects: one,
+  },
 ];
 
 function readbackFaults({ readback }: ToolPlan): FaultEpisode[] {
@@ -69,5 +89,11 @@ function readbackFaults({ readback }: ToolPlan): FaultEpisode[] {
 }
 
 const afterwards: FaultEpisode[] = [
-  { fault: 'the gateway is killed after the receipt, and the call sent again', upstream: 'commits', settled_by: 'nothing_to_settle', finally: [{ disposition: 'replayed', next_action: 'continue' }], effects: one },
+  {
+    fault: 'the gateway is killed after the receipt, and the call sent again',
+    upstream: 'commits',
+    settled_by: 'nothing_to_settle',
+    finally: [{ disposition: 'replayed', next_action: 'continue' }],
+    effects: one,
+  },
 ];

@@ -10,7 +10,10 @@ export function code(text: string): string {
 
 /** Text of an owner on one line; none of it is markup. */
 export function prose(text: string): string {
-  return text.replace(/\s+/g, ' ').trim().replace(/[\\`*_[\]<>|#~]/g, '\\$&');
+  return text
+    .replace(/\s+/g, ' ')
+    .trim()
+    .replace(/[\\`*_[\]<>|#~]/g, '\\$&');
 }
 
 /** Empty without rows. */
@@ -41,7 +44,12 @@ export function blocks(...parts: readonly string[]): string {
 }
 
 export function duration(ms: number): string {
-  const units: [number, string][] = [[86_400_000, 'd'], [3_600_000, 'h'], [60_000, 'min'], [1_000, 's']];
+  const units: [number, string][] = [
+    [86_400_000, 'd'],
+    [3_600_000, 'h'],
+    [60_000, 'min'],
+    [1_000, 's'],
+  ];
   const [size, unit] = units.find(([each]) => ms >= each && ms % each === 0) ?? [1, 'ms'];
   return `${ms / size} ${unit}`;
 }

@@ -43,9 +43,10 @@ function describe(plan: ToolPlan): string {
 function effectAndRecovery(plan: ToolPlan): string[] {
   if (plan.effect === 'none') return ['Effect: none; it only reads.', refusals(plan)];
   const undo = plan.effect === 'irreversible' ? 'a change that cannot be undone' : 'a change';
+  const approved = plan.approvals.length > 0 ? 'Some calls first wait for a person to approve them. ' : '';
   const states = legalStates(plan);
   return [
-    `Effect: ${undo}. ${plan.approvals.length > 0 ? 'Some calls first wait for a person to approve them. ' : ''}An equal call is not executed again.`,
+    `Effect: ${undo}. ${approved}An equal call is not executed again.`,
     'After `pending` or `unknown`: wait and ask for that operation; do not propose another call in its place.',
     states.length > 0 ? `Legal in: ${states.join(', ')}.` : '',
     refusals(plan),

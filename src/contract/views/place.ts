@@ -66,13 +66,26 @@ export function readPlace(part: Part, reading: Reading): { place: Place; reading
   const above = [...reading.above];
   const all = conjuncts(part, reading, above, new Set());
   if (all === 'never' || all === 'cut') {
-    return { place: { ...nothing, path: part.path, never: all === 'never', cut: all === 'cut', types: typesOf(target(part, reading)) }, reading };
+    return {
+      place: { ...nothing, path: part.path, never: all === 'never', cut: all === 'cut', types: typesOf(target(part, reading)) },
+      reading,
+    };
   }
   const types = all.map(({ schema }) => typesOf(schema)).reduce(intersection, null);
-  const place = { ...nothing, path: part.path, types, never: types?.length === 0, own: ownKeywords(all, reading), items: itemParts(all, reading) };
+  const place = {
+    ...nothing,
+    path: part.path,
+    types,
+    never: types?.length === 0,
+    own: ownKeywords(all, reading),
+    items: itemParts(all, reading),
+  };
   const inner = { ...reading, above };
   const foldable = types ? types.includes('object') : all.some(({ schema }) => 'properties' in schema);
-  return { place: { ...place, ...(foldable ? readMembers(all, part, inner) : { union: readUnion(all, types, part, inner) }) }, reading: inner };
+  return {
+    place: { ...place, ...(foldable ? readMembers(all, part, inner) : { union: readUnion(all, types, part, inner) }) },
+    reading: inner,
+  };
 }
 
 const nothing: Omit<Place, 'path' | 'types'> = {
@@ -109,7 +122,8 @@ function conjuncts(part: Part, reading: Reading, above: Json[], seen: Set<Json>)
     above.push(referred);
     below.push({ schema: referred, path: fromPointer(schema['$ref'].slice(1)) });
   }
-  if (Array.isArray(schema['allOf'])) schema['allOf'].forEach((each, index) => below.push({ schema: each, path: [...path, 'allOf', index] }));
+  if (Array.isArray(schema['allOf']))
+    schema['allOf'].forEach((each, index) => below.push({ schema: each, path: [...path, 'allOf', index] }));
   for (const each of below) {
     const more = conjuncts(each, reading, above, seen);
     if (typeof more === 'string') return more;
@@ -215,8 +229,10 @@ function readMembers(all: readonly Conjunct[], part: Part, reading: Reading): Pi
     for (const name of alternatives[0]?.required ?? []) if (alternatives.every((each) => each.required.has(name))) required.add(name);
   }
   if (!closed && isClosedAround(all, part)) reading.lost(part.path, 'additionalProperties', unclosed);
-  for (const { schema, path } of all) if (refusesOthers(schema, members)) reading.lost(path, 'additionalProperties', 'what another schema of this place names is admitted');
-  const rest = restful && !closed ? { schema: restful.schema['additionalProperties']!, path: [...restful.path, 'additionalProperties'] } : null;
+  for (const { schema, path } of all)
+    if (refusesOthers(schema, members)) reading.lost(path, 'additionalProperties', 'what another schema of this place names is admitted');
+  const rest =
+    restful && !closed ? { schema: restful.schema['additionalProperties']!, path: [...restful.path, 'additionalProperties'] } : null;
   return { members, required, closed, rest };
 }
 

@@ -143,7 +143,12 @@ class Projection {
       if (parts.every((part) => part.schema === false)) continue;
       try {
         if (subset.memberNames?.test(name) === false) throw new Unfit(parts[0]!.path, `a member cannot be named \`${name}\``);
-        Object.defineProperty(properties, name, { value: this.union(parts, place.path, reading), enumerable: true, writable: true, configurable: true });
+        Object.defineProperty(properties, name, {
+          value: this.union(parts, place.path, reading),
+          enumerable: true,
+          writable: true,
+          configurable: true,
+        });
       } catch (thrown) {
         if (!(thrown instanceof Unfit) || place.required.has(name) || subset.strict || this.places > maxPlaces) throw thrown;
         this.lost(thrown.path, 'properties', `the optional member is left out: ${thrown.message}`);
@@ -151,7 +156,8 @@ class Projection {
       }
     }
     const names = Object.keys(properties);
-    if (subset.namedMembers && names.length === 0 && place.path.length > 0) throw new Unfit(place.path, 'an object has to name its members');
+    if (subset.namedMembers && names.length === 0 && place.path.length > 0)
+      throw new Unfit(place.path, 'an object has to name its members');
     const required = [...place.required].filter((name) => names.includes(name));
     if (required.length < place.required.size) this.lost(place.path, 'required', 'a member that nothing describes is required');
     if (subset.strict && required.length < names.length) throw new Unfit(place.path, 'not every member is required');
@@ -180,7 +186,11 @@ class Projection {
     const words: string[] = [];
     for (const [keyword, { value, path }] of own) {
       if (keyword === 'description' || (annotations.includes(keyword) && !this.subset.keywords.has(keyword))) continue;
-      if ((keyword === 'enum' || keyword === 'const') && this.enumerate(fields, keyword, value, type, types?.length === 2 && types.includes('null'))) continue;
+      if (
+        (keyword === 'enum' || keyword === 'const') &&
+        this.enumerate(fields, keyword, value, type, types?.length === 2 && types.includes('null'))
+      )
+        continue;
       if (!concerning.includes(keyword) && !general.includes(keyword)) continue;
       // An exclusive bound that became a tighter inclusive one stays.
       if (this.carries(keyword, value)) fields[keyword] ??= value;

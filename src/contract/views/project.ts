@@ -26,7 +26,11 @@ export interface DialectView {
 }
 
 /** @param limits tools in one request, where they differ from what is known of the provider. */
-export function projectTools(tools: readonly ModelTool[], dialect: Dialect, limits: Partial<Record<Dialect, number | null>> = {}): DialectView {
+export function projectTools(
+  tools: readonly ModelTool[],
+  dialect: Dialect,
+  limits: Partial<Record<Dialect, number | null>> = {},
+): DialectView {
   const each = tools.map((tool) => projectTool(tool, dialect));
   const taken = each.flatMap(({ entry }) => (entry ? [entry] : []));
   const wrapped = dialect === 'gemini' && taken.length > 0 ? [{ functionDeclarations: taken }] : taken;
@@ -66,7 +70,9 @@ function projectTool(tool: ModelTool, dialect: Dialect): One {
   return {
     entry,
     dropped: dropped.map((each) => ({ tool: tool.name, ...each })),
-    ...(strict ? { strict: { tool: tool.name, strict: strict.ok, ...(strict.ok ? {} : { pointer: strict.pointer, why: strict.why }) } } : {}),
+    ...(strict
+      ? { strict: { tool: tool.name, strict: strict.ok, ...(strict.ok ? {} : { pointer: strict.pointer, why: strict.why }) } }
+      : {}),
   };
 }
 
@@ -88,7 +94,8 @@ function withinLimits(result: Projected, subset: Subset): Projected {
   if (!result.ok || !subset.strict) return result;
   const { depth, enumValues } = measure(result.schema);
   if (depth > maxStrictDepth) return { ok: false, pointer: '', why: `objects are nested ${depth} deep, of at most ${maxStrictDepth}` };
-  if (enumValues > maxStrictEnumValues) return { ok: false, pointer: '', why: `${enumValues} values are enumerated, of at most ${maxStrictEnumValues}` };
+  if (enumValues > maxStrictEnumValues)
+    return { ok: false, pointer: '', why: `${enumValues} values are enumerated, of at most ${maxStrictEnumValues}` };
   return result;
 }
 
@@ -97,7 +104,10 @@ function measure(schema: Json): { depth: number; enumValues: number } {
   const below = Object.values(schema).map(measure);
   const deeper = isSchemaObject(schema) && (schema['type'] === 'object' || isSchemaObject(schema['properties'])) ? 1 : 0;
   const own = isSchemaObject(schema) && Array.isArray(schema['enum']) ? schema['enum'].length : 0;
-  return { depth: deeper + Math.max(0, ...below.map(({ depth }) => depth)), enumValues: own + below.reduce((sum, each) => sum + each.enumValues, 0) };
+  return {
+    depth: deeper + Math.max(0, ...below.map(({ depth }) => depth)),
+    enumValues: own + below.reduce((sum, each) => sum + each.enumValues, 0),
+  };
 }
 
 /** The lines of a description are in the order of what a model can least do without. */
@@ -105,7 +115,11 @@ function described({ description }: ModelTool, { description: limit }: DialectRu
   if (limit === null || description.length <= limit) return description;
   const lines = description.split('\n');
   while (lines.length > 1 && lines.join('\n').length > limit) lines.pop();
-  dropped.push({ pointer: '', keyword: 'description', why: `the provider takes ${limit} characters of the ${description.length} of the description` });
+  dropped.push({
+    pointer: '',
+    keyword: 'description',
+    why: `the provider takes ${limit} characters of the ${description.length} of the description`,
+  });
   return lines.join('\n').slice(0, limit);
 }
 
@@ -122,8 +136,14 @@ const envelopes: Readonly<Record<Dialect, Envelope>> = {
   },
   mcp: ({ name, description, output_schema: output, effect, idempotent }, schema, _, dropped) => {
     const structured = isSchemaObject(output) && output['type'] === 'object';
-    if (!structured) dropped.push({ pointer: '', keyword: 'outputSchema', why: 'the result is not an object, and MCP describes nothing else' });
-    const annotations = { readOnlyHint: effect === 'none', destructiveHint: effect === 'irreversible', idempotentHint: idempotent, openWorldHint: false };
+    if (!structured)
+      dropped.push({ pointer: '', keyword: 'outputSchema', why: 'the result is not an object, and MCP describes nothing else' });
+    const annotations = {
+      readOnlyHint: effect === 'none',
+      destructiveHint: effect === 'irreversible',
+      idempotentHint: idempotent,
+      openWorldHint: false,
+    };
     return { name, description, inputSchema: schema, ...(structured ? { outputSchema: output } : {}), annotations };
   },
 };

@@ -8,6 +8,8 @@ export function stateDiagram({ states = [], initial = [], external = [], transit
     ...states.map((state) => `  state "${state.replace(/["\n]/g, ' ')}" as ${id(state)}`),
     ...initial.map((state) => `  [*] --> ${id(state)}`),
     ...external.map((state) => `  [*] --> ${id(state)}: by the service itself`),
-    ...Object.entries(transitions).flatMap(([state, actions]) => Object.entries(actions).map(([action, next]) => `  ${id(state)} --> ${id(next)}: ${action}`)),
+    ...Object.entries(transitions).flatMap(([state, actions]) =>
+      Object.entries(actions).map(([action, next]) => `  ${id(state)} --> ${id(next)}: ${action}`),
+    ),
   ].join('\n');
 }

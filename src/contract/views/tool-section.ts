@@ -12,7 +12,11 @@ export function toolSection({ plan, source }: GovernedTool): string {
   return blocks(
     `### ${plan.name}`,
     `Version ${plan.version}, ${effects[plan.effect]}. ${prose(plan.purpose)}`,
-    list([plan.useWhen ? `Use when: ${prose(plan.useWhen)}` : '', plan.notWhen ? `Do not use when: ${prose(plan.notWhen)}` : ''].filter((each) => each !== '')),
+    list(
+      [plan.useWhen ? `Use when: ${prose(plan.useWhen)}` : '', plan.notWhen ? `Do not use when: ${prose(plan.notWhen)}` : ''].filter(
+        (each) => each !== '',
+      ),
+    ),
     '#### What may be proposed',
     fields(plan.argsSchema, source.args),
     examples(plan),
@@ -80,25 +84,35 @@ function examples({ examples: good, counterexamples: bad }: ToolPlan): string {
 function whoMay({ bind = {}, authority = [] }: ToolSource): string {
   return list([
     'Whom the [policies](#policies) permit, asked for the tool and, where it acts on an entity, for that one as it was just read.',
-    ...Object.entries(bind).map(([name, value]) => `${code(name)} is ${code(String(value))}, from the caller’s credential. It is never shown to a model and never taken from one.`),
+    ...Object.entries(bind).map(
+      ([name, value]) =>
+        `${code(name)} is ${code(String(value))}, from the caller’s credential. It is never shown to a model and never taken from one.`,
+    ),
     ...authority.map((field) => `${code(field)} decides something. It is held by a rule below or by a policy, not by the model’s word.`),
   ]);
 }
 
 function checks(plan: ToolPlan, { expect }: ToolSource): string {
   const { relations, preconditions, entity, observations, lets, name } = plan;
-  const legal = Object.entries(entity?.transitions ?? {}).flatMap(([state, actions]) => (Object.hasOwn(actions, name) ? [`${prose(state)} (then ${prose(actions[name]!)})`] : []));
-  const rule = ({ id, check, otherwise: { code: refusal, next } }: ToolPlan['relations'][number]): string => `${prose(id)}: ${code(check.source)}. Otherwise ${code(refusal)}, next ${code(next)}.`;
+  const legal = Object.entries(entity?.transitions ?? {}).flatMap(([state, actions]) =>
+    Object.hasOwn(actions, name) ? [`${prose(state)} (then ${prose(actions[name]!)})`] : [],
+  );
+  const rule = ({ id, check, otherwise: { code: refusal, next } }: ToolPlan['relations'][number]): string =>
+    `${prose(id)}: ${code(check.source)}. Otherwise ${code(refusal)}, next ${code(next)}.`;
   return list([
     'The arguments, exactly as above; anything further is refused.',
     ...relations.map(rule),
     ...(legal.length > 0 ? [`The state of the ${entity!.name}: legal in ${legal.join(', ')}.`] : []),
-    ...(entity?.observation.version && plan.effect !== 'none' ? [`The version of the ${entity.name}: ${expect === 'seen' ? 'the caller must have read it before' : 'the one that the caller knows, or the one just read'}.`] : []),
+    ...(entity?.observation.version && plan.effect !== 'none'
+      ? [`The version of the ${entity.name}: ${versions[expect ?? 'observed']}.`]
+      : []),
     ...observations.map(observation),
     ...lets.map(({ name: named, value }) => `${code(named)} stands for ${code(value.source)}.`),
     ...preconditions.map(rule),
   ]);
 }
+
+const versions = { seen: 'the caller must have read it before', observed: 'the one that the caller knows, or the one just read' } as const;
 
 function observation({ name, tool, each, maxAgeMs }: ToolPlan['observations'][number]): string {
   const many = each ? `, once for each of ${code(each.list.source)}, of which there may be ${each.max}` : '';
@@ -107,36 +121,68 @@ function observation({ name, tool, each, maxAgeMs }: ToolPlan['observations'][nu
 
 function approval({ approvals }: ToolPlan): string {
   if (approvals.length === 0) return 'None is needed.';
-  const rows = approvals.map(({ when, by, approvals: count, expiresMs, summary }) => [code(when.source), `${count} by ${by}`, duration(expiresMs), summary ? code(summary) : '']);
-  return blocks(table(['when', 'approvals', 'within', 'what is shown'], rows), 'Where several rules apply, the strictest replaces the others.');
+  const rows = approvals.map(({ when, by, approvals: count, expiresMs, summary }) => [
+    code(when.source),
+    `${count} by ${by}`,
+    duration(expiresMs),
+    summary ? code(summary) : '',
+  ]);
+  return blocks(
+    table(['when', 'approvals', 'within', 'what is shown'], rows),
+    'Where several rules apply, the strictest replaces the others.',
+  );
 }
 
 function deeds(plan: ToolPlan, { http, effects: declared, idempotency }: ToolSource): string {
-  const { identity, repeatable, effect } = plan;
-  const sent = `${code(`${http.method} ${http.path}`)} is sent${idempotency?.honoured ? `, under a key that the service keeps for ${idempotency.window ?? 'a time'}` : ''}.`;
-  if (effect === 'none') return list([sent]);
+  const key = idempotency?.honoured ? `, under a key that the service keeps for ${idempotency.window ?? 'a time'}` : '';
+  const sent = `${code(`${http.method} ${http.path}`)} is sent${key}.`;
+  if (plan.effect === 'none') return list([sent]);
   return list([
     sent,
     ...(declared?.creates ? [`It creates: ${prose(declared.creates)}.`] : []),
     ...(declared?.changes?.length ? [`It changes: ${declared.changes.map(code).join(', ')}.`] : []),
     ...(plan.touches.length > 0 ? [`It may change as well: ${plan.touches.map(({ entity }) => prose(entity.name)).join(', ')}.`] : []),
-    declared?.never?.length ? `It never changes: ${declared.never.map(code).join(', ')}. That is read again afterwards; a difference goes to a person.` : 'Nothing is declared that it must never change.',
-    `Two calls are the same effect, done once, when they agree in ${identity.arguments ? identity.arguments.map(code).join(', ') : 'all arguments'} within one ${identity.scope}${identity.windowMs === null ? '' : ` and ${duration(identity.windowMs)}`}${repeatable ? '; a deliberate repeat says so' : ''}.`,
+    declared?.never?.length
+      ? `It never changes: ${declared.never.map(code).join(', ')}. That is read again afterwards; a difference goes to a person.`
+      : 'Nothing is declared that it must never change.',
+    sameness(plan),
     ...(plan.compensate ? [`A person can take it back with ${code(plan.compensate.tool)}.`] : []),
   ]);
 }
 
-function failures(plan: ToolPlan, { errors = [], not_found: missing }: ToolSource): string {
-  const mapped = errors.map(({ when, outcome, code: own, next }) => [code(when), outcomes[outcome], own ? code(own) : '', next ? code(next) : '']);
-  const absent = missing ? [[code(missing), 'refused, like what the caller may not see', code('NOT_FOUND'), code('ask')]] : [];
-  return blocks(table(['the service answers', 'means', 'code', 'next'], [...mapped, ...absent, ...(plan.effect === 'none' ? defaultsOfReads : defaultsOfWrites)]), retries(plan));
+function sameness({ identity: { arguments: named, scope, windowMs }, repeatable }: ToolPlan): string {
+  const agreeing = named ? named.map(code).join(', ') : 'all arguments';
+  const within = `within one ${scope}${windowMs === null ? '' : ` and ${duration(windowMs)}`}`;
+  const repeat = repeatable ? '; a deliberate repeat says so' : '';
+  return `Two calls are the same effect, done once, when they agree in ${agreeing} ${within}${repeat}.`;
 }
 
-const outcomes = { committed: 'done', accepted: 'accepted, not done yet', rejected: 'refused, nothing done', not_committed: 'nothing done', unknown: 'unknown' } as const;
+function failures(plan: ToolPlan, { errors = [], not_found: missing }: ToolSource): string {
+  const mapped = errors.map(({ when, outcome, code: own, next }) => [
+    code(when),
+    outcomes[outcome],
+    own ? code(own) : '',
+    next ? code(next) : '',
+  ]);
+  const absent = missing ? [[code(missing), 'refused, like what the caller may not see', code('NOT_FOUND'), code('ask')]] : [];
+  return blocks(
+    table(
+      ['the service answers', 'means', 'code', 'next'],
+      [...mapped, ...absent, ...(plan.effect === 'none' ? defaultsOfReads : defaultsOfWrites)],
+    ),
+    retries(plan),
+  );
+}
 
-const defaultsOfReads = [
-  ['anything unreadable, 5xx, or nothing', 'asked again, then failed', '`READ_FAILED`', '`retry`'],
-];
+const outcomes = {
+  committed: 'done',
+  accepted: 'accepted, not done yet',
+  rejected: 'refused, nothing done',
+  not_committed: 'nothing done',
+  unknown: 'unknown',
+} as const;
+
+const defaultsOfReads = [['anything unreadable, 5xx, or nothing', 'asked again, then failed', '`READ_FAILED`', '`retry`']];
 const defaultsOfWrites = [
   ['not reached', 'nothing done', '`UPSTREAM_UNREACHABLE`', '`retry`'],
   ['any other 4xx', 'refused, nothing done', '`UPSTREAM_REJECTED`', '`abandon`'],
@@ -147,23 +193,33 @@ const defaultsOfWrites = [
 ];
 
 function retries({ effect, retry: { attempts, elapsedMs } }: ToolPlan): string {
-  const careful = effect === 'none' ? '' : '; the same bytes under the same key each time, and only while nothing can have happened or the key makes it harmless';
+  const careful =
+    effect === 'none'
+      ? ''
+      : '; the same bytes under the same key each time, and only while nothing can have happened or the key makes it harmless';
   return `At most ${attempts} attempts within ${duration(elapsedMs)}${careful}.`;
 }
 
 function settling(plan: ToolPlan, { readback, async: accepted }: ToolSource): string {
+  const settled = duration((plan.readback?.settleAfterMs ?? 0) + (plan.readback?.lagMs ?? 0));
   const how: Record<Settlement, string[]> = {
     read_back: readback
       ? [
           `${code(readback.tool)} is asked with ${code(JSON.stringify(readback.args))}.`,
           `It was done when ${code(readback.committed)}.`,
-          `It was not done when ${code(readback.absent)}, read at least ${duration((plan.readback?.settleAfterMs ?? 0) + (plan.readback?.lagMs ?? 0))} after the last byte was sent. Before that absence proves nothing.`,
+          `It was not done when ${code(readback.absent)}, read at least ${settled} after the last byte was sent.`,
+          'Before that absence proves nothing.',
           'Anything else, or no evidence in time, goes to a person.',
           plan.verify === 'always' ? 'A success is verified the same way.' : 'A success that is clear is not verified.',
         ]
       : [],
-    send_again_under_the_same_key: ['It is sent again under the same key while the service still keeps it; after that it goes to a person.'],
+    send_again_under_the_same_key: [
+      'It is sent again under the same key while the service still keeps it; after that it goes to a person.',
+    ],
     review: ['Nothing can tell. It goes to a person.'],
   };
-  return list([...how[settlement(plan)], ...(accepted ? [`Accepted (${code(accepted.accepted)}) is not done: it is read back until it is, for ${accepted.deadline}.`] : [])]);
+  return list([
+    ...how[settlement(plan)],
+    ...(accepted ? [`Accepted (${code(accepted.accepted)}) is not done: it is read back until it is, for ${accepted.deadline}.`] : []),
+  ]);
 }
