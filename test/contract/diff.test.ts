@@ -92,6 +92,7 @@ describe('who called rightly before is told when that ends', () => {
     ['a status that no longer comes', ['tools', 'get_order', 'result', 'properties', 'status', 'enum'], ['PENDING', 'DELIVERED'], 'compatible'],
     ['the purpose', credit('purpose'), 'Credit.', 'compatible'],
     ['a default that is written out', credit('coerce'), 'none', 'compatible'],
+    ['an empty list that is written out', ['tools', 'cancel_order', 'preconditions'], [], 'compatible'],
     ['that the state must have been seen', credit('expect'), 'seen', 'breaking'],
   ];
   test.each(cases)('%s', (_, path, value, impact) => {

@@ -93,10 +93,10 @@ function own(members: JsonObject, name: string): Json | undefined {
   return Object.hasOwn(members, name) ? members[name] : undefined;
 }
 
-/** Lists as members by name, with the order of those in both where it has changed; null where the names are not unique. */
+/** Lists as members by name, with the order of those in both where it has changed; null where there are none, or they are not unique. */
 function byKey(key: string, old: Json, now: Json): { old: JsonObject; now: JsonObject; order: { old: Json; now: Json } | null } | null {
   const [before, after] = [index(key, old), index(key, now)];
-  if (!before || !after) return null;
+  if (!before || !after || Object.keys({ ...before, ...after }).length === 0) return null;
   const kept = (list: JsonObject, other: JsonObject): string[] => Object.keys(list).filter((name) => Object.hasOwn(other, name));
   const order = { old: kept(before, after), now: kept(after, before) };
   return { old: before, now: after, order: sameText(order.old, order.now) ? null : order };
