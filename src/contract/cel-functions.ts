@@ -1,5 +1,6 @@
 /** The functions of the contract language that CEL itself does not have, or has in a form that cannot be trusted. */
 import { type ASTNode, Environment, serialize } from '@marcbachmann/cel-js';
+import { registerDecimals } from './cel-decimal.js';
 import { parseTimestamp } from './cel-rules.js';
 import { linearPattern } from './linear-pattern.js';
 
@@ -20,6 +21,7 @@ export function baseEnvironment(limits: object): Environment {
     env.registerFunction(`count(list<${type}>, ${type}): int`, (list: unknown[], value: unknown) => BigInt(list.filter((each) => each === value).length));
     env.registerFunction(`distinct(list<${type}>): list<${type}>`, (list: unknown[]) => [...new Set(list)]);
   }
+  registerDecimals(env);
   return env;
 }
 

@@ -1,5 +1,6 @@
 /** What an expression may be made of, beyond what the CEL checker itself refuses. Walks the syntax tree of cel-js. */
 import type { ASTNode } from '@marcbachmann/cel-js';
+import { scales } from './cel-decimal.js';
 import type { CelType } from './cel-types.js';
 import type { DiagnosticCode } from './diagnostics.js';
 import { patternProblem } from './linear-pattern.js';
@@ -42,6 +43,7 @@ const functions = new Set([
   'count',
   'sum',
   'distinct',
+  'decimal',
   'getFullYear',
   'getMonth',
   'getDate',
@@ -143,6 +145,8 @@ function visitCall(node: Node, bound: ReadonlySet<string>, loops: number, walked
   const given = (node.op === 'rcall' ? parts[2] : parts[1]) as Node[];
   checkCall(node, name, given, walked);
   parts[0] = replaced.get(name) ?? name;
+  const scale = name === 'decimal' ? scaleOf(given[1]) : undefined;
+  if (scale !== undefined) [parts[0], parts[1]] = [`decimal${scale}`, given.slice(0, 1)]; // a type for each scale
   const variable = given[0]?.args as string;
   if (receiver?.op === 'id' && receiver.args === 'cel' && name === 'bind') {
     visit(given[1], bound, loops, walked);
@@ -168,7 +172,12 @@ function checkCall(node: Node, name: string, given: readonly Node[], walked: Wal
     const unfit = typeof literal === 'string' ? patternProblem(literal) : 'it is not a literal';
     if (unfit !== undefined) refuse('CG104', `the pattern of \`matches\` cannot be used: ${unfit}`);
   }
+  if (name === 'decimal' && scaleOf(given[1]) === undefined) refuse('CG104', `the scale of \`decimal\` is a literal from ${scales[0]} to ${scales.at(-1)}`);
   if (name === 'has') walked.asks.push(node);
+}
+
+function scaleOf(node: Node | undefined): number | undefined {
+  return node?.op === 'value' ? scales.find((scale) => BigInt(scale) === node.args) : undefined;
 }
 
 /** After the type check: members that `has` asks for must be declared, and a class is indexed by literal names alone. */

@@ -3,6 +3,7 @@
  * object in a `map` passes the type check and fails at run time; integers become BigInt, because JS numbers are not CEL's `int`.
  */
 import type { Json, JsonObject } from '../model.js';
+import { Decimal, decimalFromText, scales } from './cel-decimal.js';
 import { inPlaceSchemas, isSchemaObject, resolve } from './schema-subset.js';
 
 export interface CelType {
@@ -45,6 +46,7 @@ export const celString = primitive('string', (value) => typeof value === 'string
 export const celBool = primitive('bool', (value) => typeof value === 'boolean');
 export const celInt = primitive('int', Number.isSafeInteger, (value: number) => BigInt(value));
 export const celDouble = primitive('double', Number.isFinite);
+export const celDecimals = scales.map((scale) => primitive(`decimal${scale}`, (value) => typeof value === 'string', (text: string) => decimalFromText(text, scale)));
 export const celTimestamp = primitive('google.protobuf.Timestamp', (value) => value instanceof Date);
 /** Of what did not compile and was reported: expressions over it are not reported as well. */
 export const celUnknown: CelType = { name: 'dyn', decode: decodeAny, parts: [] };
@@ -256,6 +258,7 @@ export function encode(value: unknown): Json {
       break;
     case 'object': {
       if (value === null) return null;
+      if (value instanceof Decimal) return value.toString();
       const { [origin]: given } = value as Decoded;
       if (given !== undefined) return given;
       if (Array.isArray(value)) return value.map(encode);

@@ -4,7 +4,7 @@ import type { Json } from '../model.js';
 import { boundsOf, impossibleTexts, maxSteps } from './cel-bounds.js';
 import { baseEnvironment, constantProblem } from './cel-functions.js';
 import { checkMembers, walkSyntax, type ExpressionProblem } from './cel-rules.js';
-import { celBool, celDouble, celDyn, celInt, celList, celMap, celString, celUnknown, encode, type CelType } from './cel-types.js';
+import { celBool, celDecimals, celDouble, celDyn, celInt, celList, celMap, celString, celUnknown, encode, type CelType } from './cel-types.js';
 import { nearest } from './nearest.js';
 import { EvaluationError, type Expression, type Scope } from './plan.js';
 
@@ -190,7 +190,7 @@ export class Names {
 /** The type of an expression that did not compile. */
 export const unknownType = 'unknown';
 
-const primitives = new Map([celBool, celDouble, celInt, celString].map((type) => [type.name, type]));
+const primitives = new Map([celBool, celDouble, celInt, celString, ...celDecimals].map((type) => [type.name, type]));
 
 const base = baseEnvironment(limits);
 
@@ -218,7 +218,7 @@ function fits(type: string, wanted: keyof Wanted): boolean {
     case 'string':
       return type === 'string' || type === 'dyn';
     case 'text':
-      return ['string', 'int', 'double', 'bool'].includes(type);
+      return /^(string|int|double|bool|decimal\d)$/.test(type);
     case 'json':
       return !/google\.protobuf|bytes|uint|^type$|^optional/.test(type);
   }

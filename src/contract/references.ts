@@ -85,5 +85,6 @@ function assignable(given: string, wanted: string): boolean {
 /** Objects and lists are compared as such; their members are checked when the arguments are. */
 function family(type: string): string {
   if (type.startsWith('list')) return 'list';
+  if (/^decimal\d$/.test(type)) return 'string';
   return ['string', 'int', 'double', 'bool', 'dyn'].includes(type) ? type : 'object';
 }

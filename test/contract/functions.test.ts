@@ -63,6 +63,47 @@ describe('functions', () => {
   );
 });
 
+describe('decimals', () => {
+  test.each([
+    ['decimal("12.3", 2)', '12.30'],
+    ['decimal(-1, 2) - decimal("0.05", 2)', '-1.05'],
+    ['decimal(0.1 + 0.2, 2) == decimal("0.3", 2)', true],
+    ['decimal(args.rates[0] * 7.519999999999982, 2)', '3.76'],
+    ['sum(args.rates.map(rate, decimal(rate, 3)))', '0.750'],
+    ['decimal("19.99", 2) * size(args.ids) <= decimal("59.97", 2)', true],
+    ['decimal("19.99", 2) * size(args.ids) < decimal("59.97", 2)', false],
+    ['sum(args.rates.filter(rate, rate > 9.0).map(rate, decimal(rate, 2)))', '0.00'],
+  ])('%s is %j', (source, expected) => {
+    expect(value(source)).toEqual(expected);
+  });
+
+  test('are exact where floats are not, as lets too', () => {
+    const total = compiled('sum(args.rates.map(rate, decimal(rate, 2)))');
+    const check = names.withLazy('total', total).compile('total == decimal("0.30", 2)', 'bool');
+    if ('problems' in check) throw new Error(check.problems[0]!.message);
+    expect(check.evaluate({ args: { ...args, rates: [0.1, 0.2] } as never })).toBe(true);
+    expect(0.1 + 0.2 === 0.3).toBe(false);
+  });
+
+  test.each([
+    ['decimal("1.00", 2) + 1', 'CG101'],
+    ['decimal("1.00", 2) < 1.5', 'CG101'],
+    ['decimal("1.00", 2) == decimal("1.000", 3)', 'CG101'],
+    ['decimal("1.00", 2) * 1.5', 'CG101'],
+    ['decimal("1.00", 2).units', 'CG101'],
+    ['decimal("1.005", 2)', 'CG102'],
+    ['decimal("one", 2)', 'CG102'],
+    ['decimal("1", args.numbers[0])', 'CG104'],
+    ['decimal("1", 7)', 'CG104'],
+  ])('%s does not compile', (source, code) => {
+    expect(problems(source)).toMatch(new RegExp(`^${code}`));
+  });
+
+  test('a number beyond what a float carries to the cent is not taken', () => {
+    expect(() => value('decimal(args.rates[0], 2)', { rates: [1e15] })).toThrow(EvaluationError);
+  });
+});
+
 describe('the bound on steps', () => {
   test('comes from maxItems, through references, maps, lets and what is made of a list', () => {
     const most = (source: string) => compiled(source).maxItems;
