@@ -166,7 +166,8 @@ function checkCall(node: Node, name: string, given: readonly Node[], walked: Wal
   const refuse = (code: DiagnosticCode, message: string): void => {
     walked.problems.push({ code, message, offset: node.start });
   };
-  if (!functions.has(name)) refuse('CG104', `the function \`${name}\` is not part of the contract language`);
+  if (name === 'last') refuse('CG012', '`last`, of what this session did before, is not carried out by this version');
+  else if (!functions.has(name)) refuse('CG104', `the function \`${name}\` is not part of the contract language`);
   const literal = given[0]?.op === 'value' ? given[0].args : undefined;
   if (name === 'matches') {
     const unfit = typeof literal === 'string' ? patternProblem(literal) : 'it is not a literal';

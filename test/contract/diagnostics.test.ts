@@ -127,6 +127,13 @@ const broken: Broken[] = [
     at: 'untrusted',
   },
   {
+    code: 'CG012',
+    what: 'a value of what the session did before',
+    from: 'bind: { customer_id: principal.subject } # never shown',
+    to: 'bind: { customer_id: last(get_order).customer_id } # never shown',
+    at: 'last(get_order)',
+  },
+  {
     code: 'CG101',
     what: 'an unknown member in a precondition',
     from: check,
