@@ -74,6 +74,7 @@ export function schemaProblems(root: JsonObject, use: Use): SchemaProblem[] {
   const walk = (schema: Json, path: Path): void => {
     if (!isSchemaObject(schema)) return;
     problems.push(...[...ownProblems(schema, use), ...idle(schema)].map((problem) => ({ ...problem, path: [...path, ...problem.path] })));
+    problems.push(...conditionProblems(root, schema).map((problem) => ({ ...problem, path: [...path, ...problem.path] })));
     for (const below of subschemas(schema)) {
       places.add(below.schema);
       if (use === 'args' && saysNothing(below))
@@ -83,6 +84,25 @@ export function schemaProblems(root: JsonObject, use: Use): SchemaProblem[] {
   };
   walk(root, []);
   return [...problems, ...referenceProblems(root, places)];
+}
+
+/**
+ * What an `if` names counts as named also where the `if` fails (ajv's way of collecting it), so a name that stands nowhere else would let
+ * an invented argument through, and `additionalProperties` in it any at all.
+ */
+function conditionProblems(root: JsonObject, schema: JsonObject): SchemaProblem[] {
+  const asked = inPlaceSchemas(root, schema['if']);
+  if (asked.some((part) => Object.hasOwn(part, 'additionalProperties'))) {
+    return [{ path: ['if'], code: 'CG604', message: '`additionalProperties` in an `if` would count every member as named; say it beside the `if`' }];
+  }
+  const named = new Set(inPlaceSchemas(root, schema).flatMap(memberNames));
+  return asked.flatMap(memberNames).filter((name) => !named.has(name)).map((name) => ({
+    path: ['if'], code: 'CG604' as const, message: `\`${name}\` is named in the \`if\` alone; add it to the \`properties\` beside it`,
+  }));
+}
+
+function memberNames({ properties }: JsonObject): string[] {
+  return isSchemaObject(properties) ? Object.keys(properties) : [];
 }
 
 /** A reference leads to a schema, and not back to itself before a single value was looked at. */

@@ -127,6 +127,8 @@ function prepared(schema: Json): Json {
     if (!isSchemaObject(node)) return;
     const type = node['type'];
     if (type === 'integer' || (Array.isArray(type) && type.includes('integer'))) node[exactKeyword] = true;
+    // ajv passes `contains` over for an empty list that `prefixItems` has looked at
+    if (node['contains'] !== undefined) node['minItems'] = Math.max(Number(node['minItems'] ?? 0), Number(node['minContains'] ?? 1));
     for (const below of subschemas(node)) walk(below.schema);
   };
   walk(copy);
