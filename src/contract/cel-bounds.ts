@@ -25,6 +25,8 @@ export interface Bounds {
   length: number | undefined;
   /** Of a text: all that it can be, where its schema lists them. */
   values: ReadonlySet<string> | undefined;
+  /** Texts that are compared with what can never be one of them: a check that is always false, or always true, by a slip. */
+  impossible: ExpressionProblem[];
 }
 
 type Node = Pick<ASTNode, 'op'> & { args: unknown; start?: number };
@@ -35,23 +37,18 @@ const walks = new Set(['indices', 'count', 'sum', 'distinct', 'join']);
 
 export function boundsOf(root: ASTNode, types: ReadonlyMap<string, CelType>): Bounds {
   const scope = new Map([...types].map(([name, type]) => [name, { type, length: type.maxItems }]));
-  const { shape, steps } = measure(root as Node, scope);
-  return { steps, length: shape.length, values: shape.type?.values };
+  const impossible: ExpressionProblem[] = [];
+  const { shape, steps } = measure(root as Node, scope, (node, values) => impossible.push(...impossibleTexts(node, values)));
+  return { steps, length: shape.length, values: shape.type?.values, impossible };
 }
 
-/** Texts that are compared with what can never be one of them: a check that is always false, or always true, by a slip. */
-export function impossibleTexts(root: ASTNode, types: ReadonlyMap<string, CelType>): ExpressionProblem[] {
-  const problems: ExpressionProblem[] = [];
-  const scope = new Map([...types].map(([name, type]) => [name, { type, length: type.maxItems }]));
-  measure(root as Node, scope, (node, values) => {
-    for (const { args, op, start = 0 } of node.op === 'list' ? (node.args as Node[]) : [node]) {
-      if (op !== 'value' || typeof args !== 'string' || values.has(args)) continue;
-      const meant = nearest(args, values);
-      const all = [...values].map((value) => `\`${value}\``).join(', ');
-      problems.push({ code: 'CG101', message: `it is never \`${args}\`, only ${all}${meant ? `; did you mean \`${meant}\`?` : ''}`, offset: start });
-    }
+function impossibleTexts(node: Node, values: ReadonlySet<string>): ExpressionProblem[] {
+  return (node.op === 'list' ? (node.args as Node[]) : [node]).flatMap(({ op, args, start = 0 }) => {
+    if (op !== 'value' || typeof args !== 'string' || values.has(args)) return [];
+    const meant = nearest(args, values);
+    const all = [...values].map((value) => `\`${value}\``).join(', ');
+    return [{ code: 'CG101' as const, message: `it is never \`${args}\`, only ${all}${meant ? `; did you mean \`${meant}\`?` : ''}`, offset: start }];
   });
-  return problems;
 }
 
 interface Measured {

@@ -1,7 +1,7 @@
 /** CEL expressions, compiled once against the names and types of the place where they stand. */
 import type { ASTNode, Environment, ParseError, ParseResult } from '@marcbachmann/cel-js';
 import type { Json } from '../model.js';
-import { boundsOf, impossibleTexts, maxSteps } from './cel-bounds.js';
+import { boundsOf, maxSteps } from './cel-bounds.js';
 import { baseEnvironment, constantProblem } from './cel-functions.js';
 import { checkMembers, walkSyntax, type ExpressionProblem } from './cel-rules.js';
 import { celBool, celDecimals, celDouble, celDyn, celInt, celList, celMap, celString, celUnknown, encode, type CelType } from './cel-types.js';
@@ -94,11 +94,11 @@ export class Names {
     if (walked.problems.length > 0) return { problems: walked.problems };
     const verdict = parsed.check();
     if (!verdict.valid) return { problems: [this.typeProblem(source, verdict.error as ParseError)] };
-    const misused = [...checkMembers(walked, this.classes()), ...walked.constants.flatMap(neverEvaluates), ...impossibleTexts(parsed.ast, this.types)];
+    const { steps, length, values, impossible } = boundsOf(parsed.ast, this.types);
+    const misused = [...impossible, ...checkMembers(walked, this.classes()), ...walked.constants.flatMap(neverEvaluates)];
     if (misused.length > 0) return { problems: misused };
     const type = verdict.type ?? 'dyn';
     if (!fits(type, wanted)) return failed('CG102', `the expression gives ${shown(type)}, and ${needs[wanted]} is needed here`);
-    const { steps, length, values } = boundsOf(parsed.ast, this.types);
     if (steps > maxSteps) return failed('CG105', `the expression could take ${steps} steps, and ${maxSteps} are the most`);
     return { ...this.bound(source, type, walked, parsed, wanted), maxItems: length, values, members: this.membersOf(parsed.ast, type) };
   }
