@@ -14,7 +14,7 @@ describe('what ajv would let through', () => {
 
   it('members that only an `if` names, or that its `additionalProperties` admits: refused where they are written', () => {
     const base: JsonObject = { type: 'object', properties: { kind: { enum: ['a', 'b'] }, n: { type: 'integer' } } };
-    const problems = (condition: JsonObject): string[] => schemaProblems({ ...base, if: condition, then: { required: ['n'] } }, 'args').map(({ code }) => code);
+    const problems = (condition: JsonObject): string[] => schemaProblems({ ...base, if: condition, else: { required: ['n'] } }, 'args').map(({ code }) => code);
     expect(problems({ properties: { kind: { const: 'a' } } })).toEqual([]);
     expect(problems({ properties: { kind: { const: 'a' } }, additionalProperties: false })).toEqual(['CG604']);
     expect(problems({ properties: { invented: { const: 'a' } } })).toEqual(['CG604']);
