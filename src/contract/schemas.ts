@@ -79,6 +79,7 @@ function generator(options: { allErrors: boolean; verbose?: boolean; messages?: 
     allowUnionTypes: true,
     ownProperties: true,
     addUsedSchema: false,
+    inlineRefs: false,
     validateSchema: false,
     // Its optimizer is half of the time it takes, and what it saves a check is too small to be measured.
     code: { optimize: false, regExp: Object.assign((pattern: string) => linearPattern(pattern), { code: 'linearPattern' }) },
@@ -132,7 +133,29 @@ function prepared(schema: Json): Json {
     for (const below of subschemas(node)) walk(below.schema);
   };
   walk(copy);
-  return copy;
+  return apart(copy);
+}
+
+/**
+ * Alternatives and conditions behind a reference each. In place, ajv counts what a failed one names within combinations of its own as
+ * evaluated, and a closed object would let an invented member through; what a reference leads to counts only when it holds.
+ */
+function apart(root: JsonObject): JsonObject {
+  const named: JsonObject = {};
+  const hoist = (schema: Json): Json => {
+    if (!isSchemaObject(schema) || Object.keys(schema).join() === '$ref') return schema;
+    const name = `-apart-${Object.keys(named).length}`;
+    named[name] = schema;
+    return { $ref: `#/$defs/${name}` };
+  };
+  const walk = (node: Json): void => {
+    if (!isSchemaObject(node)) return;
+    for (const below of subschemas(node)) walk(below.schema);
+    for (const keyword of ['anyOf', 'oneOf']) if (Array.isArray(node[keyword])) node[keyword] = node[keyword].map(hoist);
+    for (const keyword of ['if', 'then', 'else']) if (node[keyword] !== undefined) node[keyword] = hoist(node[keyword]);
+  };
+  walk(root);
+  return { ...root, $defs: { ...(root['$defs'] as JsonObject | undefined), ...named } };
 }
 
 function checkArguments(schema: JsonObject, validator: Validator, given: JsonObject, coerce: 'none' | 'lossless'): ArgumentsVerdict {

@@ -12,6 +12,16 @@ describe('what ajv would let through', () => {
     expect(check({ xs: [7] }).ok).toBe(true);
   });
 
+  it('members that a failed alternative names within alternatives of its own', () => {
+    const nested: JsonObject = { oneOf: [{ required: ['zz'] }, { properties: { b: { type: 'string' } } }], required: ['a'] };
+    for (const keyword of ['oneOf', 'anyOf']) {
+      const schema: JsonObject = { type: 'object', properties: { c: { [keyword]: [nested, { type: 'object', properties: { d: { type: 'string' } } }] } } };
+      const { check } = new SchemaCompiler().arguments(schema, 'none');
+      expect(check({ c: { b: 'invented' } }).ok).toBe(false);
+      expect(check({ c: { d: 'known' } }).ok).toBe(true);
+    }
+  });
+
   it('members that only an `if` names, or that its `additionalProperties` admits: refused where they are written', () => {
     const base: JsonObject = { type: 'object', properties: { kind: { enum: ['a', 'b'] }, n: { type: 'integer' } } };
     const problems = (condition: JsonObject): string[] => schemaProblems({ ...base, if: condition, else: { required: ['n'] } }, 'args').map(({ code }) => code);
