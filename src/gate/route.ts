@@ -4,7 +4,7 @@
  */
 import { EvaluationError } from '../contract/plan.js';
 import { LedgerUnavailable, problems } from '../errors.js';
-import type { Json } from '../model.js';
+import type { Json, OperationState } from '../model.js';
 import type { Decided, Told } from './answer.js';
 import type { Committed, Ended, Finding, ForReview } from './finding.js';
 import type { SeenEntity, StoredAnswer } from './ports.js';
@@ -144,13 +144,26 @@ async function testify(run: Run, evidence: Committed | null): Promise<Standing> 
     disposition: 'review', outcome: 'committed', verified: false, attempts, result: evidence?.result ?? null, reason: 'CONTRADICTED', corrects: current.effectReceipt,
   });
   const state = await parts.ledger.witness(operation.attempt, contradiction);
-  if (evidence === null || (state !== 'sending' && state !== 'unknown' && state !== 'accepted')) return 'lost';
-  const successor: Run = { ...run, operation: { ...current, attempts, effectSeen: true } };
-  if (!(await settleCommitted(successor, evidence))) return 'lost';
-  run.operation = successor.operation;
-  return 'settled';
+  if (evidence === null || state === null || !stillOpen.has(state)) return 'lost';
+  return settleAsSuccessor(run, evidence, { ...current, attempts });
 }
 
+/** Recovery may be at it in the same moment and move the fence; the effect is known here, so look again and settle under the new one. */
+async function settleAsSuccessor(run: Run, evidence: Committed, seen: Run['operation']): Promise<Standing> {
+  let current: Run['operation'] | null = seen;
+  for (let n = 0; n < settleTries && current && stillOpen.has(current.state); n++) {
+    const successor: Run = { ...run, operation: { ...current, attempts: seen.attempts, effectSeen: true } };
+    if (await settleCommitted(successor, evidence)) {
+      run.operation = successor.operation;
+      return 'settled';
+    }
+    current = await run.parts.ledger.get(seen.tenant, seen.id);
+  }
+  return 'lost';
+}
+
+const settleTries = 5;
+const stillOpen: ReadonlySet<OperationState> = new Set(['sending', 'accepted', 'unknown']);
 const insistMs = 1000;
 const insistTimes = 120;
 

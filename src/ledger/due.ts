@@ -75,7 +75,7 @@ export function orphanGuardsStatement(olderThanMs: number): Statement {
 
 /**
  * Late positive evidence, in one write: what had ended without an effect, or has been sent again since, is contradicted and goes to review
- * with the receipt that corrects the one before; what is open is due at once. A crash leaves nothing in between, and no freed identity.
+ * with the receipt that corrects the one before; what is open is due in a second, which leaves the witness the time to settle it itself. A crash leaves nothing in between, and no freed identity.
  */
 const witnessText = `
 with before as (
@@ -94,7 +94,7 @@ witnessed as (
     fence = case when b.contradicted then o.fence + 1 else o.fence end,
     owner = case when b.contradicted then null else o.owner end,
     effect_receipt = case when b.contradicted then $4 else o.effect_receipt end,
-    due_at = case when b.contradicted then null when o.state in ('sending', 'accepted', 'unknown') then now() else o.due_at end
+    due_at = case when b.contradicted then null when o.state in ('sending', 'accepted', 'unknown') then now() + interval '1 s' else o.due_at end
   from before b
   where o.tenant = b.tenant and o.operation_id = b.operation_id
   returning o.tenant, o.operation_id, o.session_id, o.intent_id, o.principal, o.tool, o.state, b.contradicted
