@@ -194,7 +194,7 @@ export interface Ledger {
   alias(alias: CallAlias): Promise<void>;
   /**
    * Late positive evidence of `attempt`, whatever its fence. What ended without an effect or was sent again since goes to review as
-   * CONTRADICTED, with `receipt`; what is open is looked at at once. Gives the state after it.
+   * CONTRADICTED, with `receipt`; what is open is looked at a second later. Gives the state after it.
    */
   witness(attempt: number, receipt: Receipt): Promise<OperationState | null>;
 }
