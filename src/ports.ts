@@ -1,6 +1,6 @@
 /** What the listeners need of the rest of the house; `main.ts` supplies it. */
 import type { ModelTool } from './contract/views/model.js';
-import type { Answer, JsonObject, Principal } from './model.js';
+import type { Answer, Json, JsonObject, Principal } from './model.js';
 
 export interface Proposal {
   /** The body as it came, at most `limits.bodyBytes` long; the parse stage reads it strictly. */
@@ -15,9 +15,38 @@ export interface Proposal {
   traceparent?: string;
 }
 
+/** The calls of one turn of a model, as a dialect found them in it. Nothing is checked yet: the parse stage does that. */
+export interface ProposedTurn {
+  principal: Principal;
+  /** `session_id`, `turn_id`, `intent_id`, `purpose`, `subject` as the caller gave them; any other member is refused. */
+  members: Json;
+  calls: readonly TurnCall[];
+  /** Why the provider cut the turn (`length`, `max_tokens`, …): a cut turn executes no write. Null: it is whole. */
+  cut: string | null;
+  /** One deadline for all calls, in milliseconds; absent: the configured patience. */
+  patienceMs?: number;
+  /** Header `traceparent`, verbatim. */
+  traceparent?: string;
+}
+
+/**
+ * One call of a turn, in the order of the turn: the members of a body of `POST /v1/calls` less those of the turn, or why it is no call
+ * of a tool (a custom tool call, …). It is identified by (turn, position), since providers repeat ids: `call_id` is a label that is echoed.
+ */
+export type TurnCall = { members: Json } | { callId: string; unusable: string };
+
+export interface ProposedBatch extends Pick<Proposal, 'body' | 'principal' | 'patienceMs' | 'traceparent'> {}
+
+/** One answer per call, in the order given, whatever happens; or a refusal of the whole, of which nothing ran. */
+export type TurnAnswer = { results: Answer[] } | { refused: Answer };
+
 /** Answers carry their HTTP status in `status` when they are refusals, else 200 (`executed`, `replayed`) or 202. */
 export interface AgentDoor {
   propose(proposal: Proposal): Promise<Answer>;
+  /** `POST /v1/batches`: calls identified by their ids. */
+  batch(batch: ProposedBatch): Promise<TurnAnswer>;
+  /** A turn of a model, for the dialects. Without a `turn_id` it is not recognised when it comes again; a dialect derives one from the response id. */
+  turn(turn: ProposedTurn): Promise<TurnAnswer>;
   /** The same object later; waits at most `patienceMs` for a settled outcome. */
   operation(principal: Principal, operationId: string, patienceMs: number): Promise<Answer>;
   cancel(principal: Principal, operationId: string): Promise<Answer>;

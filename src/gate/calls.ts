@@ -3,7 +3,7 @@
  * so that a step that was skipped does not compile.
  */
 import type { ToolPlan } from '../contract/plan.js';
-import type { JsonObject, Principal } from '../model.js';
+import type { Json, JsonObject, Principal } from '../model.js';
 import type { Served } from './parts.js';
 import type { Found } from './ports.js';
 
@@ -15,12 +15,27 @@ export interface Envelope {
   intentId: string;
   /** As the caller gave it; minted when it was absent or empty. */
   callId: string;
+  /** Nothing identifies it, so it cannot come again. */
   callIdMinted: boolean;
+  /** What identifies the call within session and turn: its id, or what its place in a turn says. */
+  name: Json;
+  /** The name of the first call of its turn that means the same effect; its own where there is none. */
+  sameAs: Json;
   occurrence: number;
   expectedVersion: string | null;
   idempotencyKey: string | null;
   purpose: string;
   subject: string;
+}
+
+/** What being part of a turn means for a call. */
+export interface Place {
+  /** What identifies it within session and turn. Null: nothing does. */
+  name: Json;
+  /** The name of the first write of the turn that means the same: together they are one effect, also where `identity.scope` is `call`. */
+  sameAs: Json;
+  /** The turn was cut, and why. */
+  cut: string | null;
 }
 
 /** One well-formed call of an allowlisted tool by somebody who may name this purpose and subject. */

@@ -4,6 +4,7 @@ import { refuse } from '../errors.js';
 import type { Answer, Principal } from '../model.js';
 import { operationAnswer, refusalAnswer } from './answer.js';
 import { decideResource, decideTool } from './authorize.js';
+import { runBatch, runTurn } from './batch.js';
 import { decidedOn } from './earlier.js';
 import type { Parts } from './parts.js';
 import { call } from './pipeline.js';
@@ -17,8 +18,11 @@ export function openDoor(parts: Parts): AgentDoor {
   return {
     propose: ({ body, principal, idempotencyKey, patienceMs, respondAsync }) =>
       call(parts, { body, principal, ...(idempotencyKey === undefined ? {} : { idempotencyKey }) }, {
-        patienceMs: patienceMs ?? parts.settings.patienceMs, respondAsync: respondAsync ?? false,
+        until: performance.now() + (patienceMs ?? parts.settings.patienceMs), respondAsync: respondAsync ?? false,
       }),
+
+    batch: (batch) => runBatch(parts, batch),
+    turn: (turn) => runTurn(parts, turn),
 
     async operation(principal, operationId, patienceMs) {
       const until = performance.now() + patienceMs;

@@ -45,7 +45,7 @@ export interface IdentityInput {
 export function identify(input: IdentityInput): CallIdentities {
   const { principal, envelope, tool, args, bound } = input;
   const who = [principal.tenant, principal.id, envelope.subject];
-  const callKey = hash('call', ...who, envelope.sessionId, envelope.turnId, envelope.callId);
+  const callKey = hash('call', ...who, envelope.sessionId, envelope.turnId, envelope.name);
   const fingerprint = hash('fingerprint', tool.name, args, bound);
   const [own] = input.entities;
   const entity = own && tool.entity ? { ...own, key: `${own.type}:${own.id}` } : null;
@@ -74,7 +74,7 @@ function scopeValue(tool: ToolPlan, envelope: Envelope): Json {
   switch (tool.identity.scope) {
     case 'tenant': return ['tenant'];
     case 'session': return ['session', envelope.sessionId];
-    case 'call': return ['call', envelope.sessionId, envelope.turnId, envelope.callId];
+    case 'call': return ['call', envelope.sessionId, envelope.turnId, envelope.sameAs];
     case 'intent': return envelope.intentId === '' ? ['session', envelope.sessionId] : ['intent', envelope.intentId];
   }
 }

@@ -12,7 +12,7 @@ import type { ToolPlan } from '../contract/plan.js';
 import { isRefusal, refuse, type Refusal } from '../errors.js';
 import type { FieldError, Json, JsonObject, Principal } from '../model.js';
 import { decodeUtf8, findUnstorable, parseStrict } from '../strict-json.js';
-import type { Envelope, ParsedCall } from './calls.js';
+import type { Envelope, ParsedCall, Place } from './calls.js';
 import type { Parts } from './parts.js';
 import type { Progress } from './progress.js';
 import { unstorableText } from './unstorable.js';
@@ -20,37 +20,45 @@ import { unstorableText } from './unstorable.js';
 const maxIdBytes = 512;
 const Id = Type.String({ minLength: 1, maxLength: maxIdBytes });
 
-/** The members of `POST /v1/calls`; closed, so that a misspelt member is told instead of dropped. */
-export const CallBody = Type.Object(
-  {
-    session_id: Id,
-    turn_id: Type.Optional(Id),
-    intent_id: Type.Optional(Id),
-    call_id: Type.Optional(Type.String({ maxLength: maxIdBytes })),
-    tool: Type.String({ minLength: 1, maxLength: 256 }),
-    contract: Type.Optional(Type.String({ minLength: 1, maxLength: 128 })),
-    arguments: Type.Union([Type.Object({}), Type.String()]),
-    occurrence: Type.Optional(Type.Integer({ minimum: 1, maximum: 1_000_000 })),
-    expected_version: Type.Optional(Id),
-    purpose: Type.Optional(Type.String({ minLength: 1, maxLength: 128 })),
-    subject: Type.Optional(Id),
-    idempotency_key: Type.Optional(Id),
-  },
-  { additionalProperties: false },
-);
+const turnMembers = {
+  session_id: Id,
+  turn_id: Type.Optional(Id),
+  intent_id: Type.Optional(Id),
+  purpose: Type.Optional(Type.String({ minLength: 1, maxLength: 128 })),
+  subject: Type.Optional(Id),
+};
+const callMembers = {
+  call_id: Type.Optional(Type.String({ maxLength: maxIdBytes })),
+  tool: Type.String({ minLength: 1, maxLength: 256 }),
+  contract: Type.Optional(Type.String({ minLength: 1, maxLength: 128 })),
+  arguments: Type.Union([Type.Object({}), Type.String()]),
+  occurrence: Type.Optional(Type.Integer({ minimum: 1, maximum: 1_000_000 })),
+  expected_version: Type.Optional(Id),
+  idempotency_key: Type.Optional(Id),
+};
+
+/** The members of `POST /v1/calls`; closed, as all three are, so that a misspelt member is told instead of dropped. */
+const CallBody = Type.Object({ ...turnMembers, ...callMembers }, { additionalProperties: false });
+/** Of the calls of one turn together, and of each of them. */
+const TurnMembers = Type.Object(turnMembers, { additionalProperties: false });
+const CallMembers = Type.Object(callMembers, { additionalProperties: false });
+export type TurnMembers = Static<typeof TurnMembers>;
 type CallBody = Static<typeof CallBody>;
 
 const checkBody = TypeCompiler.Compile(CallBody);
+const checkTurn = TypeCompiler.Compile(TurnMembers);
+const checkCall = TypeCompiler.Compile(CallMembers);
 
-export interface Received { body: Buffer; principal: Principal; idempotencyKey?: string }
+/** One call as it was proposed: the bytes of a body, or its members in a turn. */
+export type Received = { principal: Principal; idempotencyKey?: string } & ({ body: Buffer } | { turn: TurnMembers; members: Json; place: Place });
 
 export function parse(parts: Parts, received: Received, progress: Progress): ParsedCall | Refusal {
   progress.principal = received.principal.id;
-  const body = parseBody(parts, received.body);
+  const body = 'body' in received ? parseBody(parts, received.body) : parseMembers(received, progress);
   if (isRefusal(body)) return body;
   const served = parts.served();
   const { catalogue } = served;
-  progress.callId = body.call_id || mintCallId();
+  progress.callId ??= body.call_id || mintCallId();
   progress.sessionId = body.session_id;
   progress.intentId = body.intent_id ?? '';
   progress.toolName = body.tool;
@@ -65,24 +73,72 @@ export function parse(parts: Parts, received: Received, progress: Progress): Par
   if (isRefusal(envelope)) return envelope;
   const given = readArguments(parts, body.arguments);
   if (isRefusal(given)) return given;
+  const cut = 'place' in received ? received.place.cut : null;
+  if (cut !== null && tool.effect !== 'none') return refuse('TURN_CUT', `The turn was cut (\`${cut}\`), so what it meant to write is not known whole. Nothing was sent.`);
   return { served, principal: received.principal, envelope, tool, given };
 }
 
 function parseBody(parts: Parts, bytes: Buffer): CallBody | Refusal {
-  const { bodyBytes, depth } = parts.settings;
+  const value = readJson(parts, bytes, parts.settings.depth);
+  if (isRefusal(value)) return value;
+  if (!checkBody.Check(value.json)) return envelopeRefusal(checkBody.Errors(value.json), CallBody.properties);
+  return fitting(value.json);
+}
+
+/** The id is echoed, and minted where there is none, also of a call that is no call otherwise: every answer of a turn has one. */
+function parseMembers({ turn, members }: Extract<Received, { members: Json }>, progress: Progress): CallBody | Refusal {
+  progress.callId = callIdOf(members) ?? mintCallId();
+  progress.sessionId = turn.session_id;
+  progress.intentId = turn.intent_id ?? '';
+  if (!checkCall.Check(members)) return envelopeRefusal(checkCall.Errors(members), CallMembers.properties);
+  return fitting({ ...turn, ...members });
+}
+
+/** The id that a call of a turn came with, where it is one that can be echoed. */
+export function callIdOf(members: Json): string | undefined {
+  const id = members !== null && typeof members === 'object' && !Array.isArray(members) ? members['call_id'] : undefined;
+  return typeof id === 'string' && id !== '' && Buffer.byteLength(id) <= maxIdBytes && findUnstorable(id) === null ? id : undefined;
+}
+
+/** What the calls of a turn have in common. */
+export function parseTurn(members: Json): TurnMembers | Refusal {
+  if (!checkTurn.Check(members)) return envelopeRefusal(checkTurn.Errors(members), TurnMembers.properties);
+  return unfitText(members) ?? members;
+}
+
+/** The body of a batch: the members of the turn, and its calls. Nested one list and one object deeper than a call by itself. */
+export function parseBatch(parts: Parts, bytes: Buffer): { turn: TurnMembers; calls: Json[] } | Refusal {
+  const value = readJson(parts, bytes, parts.settings.depth + 2);
+  if (isRefusal(value)) return value;
+  const { calls, ...members } = (isObject(value.json) ? value.json : {}) as JsonObject;
+  const turn = parseTurn(isObject(value.json) ? members : value.json);
+  if (isRefusal(turn)) return turn;
+  if (!Array.isArray(calls)) {
+    return refuse('INVALID_ENVELOPE', 'The batch has no list `calls`.', { errors: [{ pointer: '/calls', code: calls === undefined ? 'required' : 'type', message: 'Send a list of calls.', expected: 'array' }] });
+  }
+  return { turn, calls };
+}
+
+function isObject(value: Json): value is JsonObject {
+  return value !== null && typeof value === 'object' && !Array.isArray(value);
+}
+
+function readJson(parts: Parts, bytes: Buffer, maxDepth: number): { json: Json } | Refusal {
+  const { bodyBytes } = parts.settings;
   if (bytes.length > bodyBytes) return refuse('BODY_TOO_LARGE', `The body has ${bytes.length} bytes; the limit is ${bodyBytes}.`);
   const text = decodeUtf8(bytes);
   if (text === null) return refuse('MALFORMED_JSON', 'The body is not valid UTF-8.');
-  const parsed = parseStrict(text, { maxDepth: depth });
-  if (!parsed.ok) return strictRefusal(parsed);
-  const value: unknown = parsed.value;
-  if (!checkBody.Check(value)) return envelopeRefusal(checkBody.Errors(value));
+  const parsed = parseStrict(text, { maxDepth });
+  return parsed.ok ? { json: parsed.value } : strictRefusal(parsed);
+}
+
+function fitting(value: CallBody): CallBody | Refusal {
   const { arguments: given, ...envelope } = value;
-  return unfitText(envelope) ?? { ...envelope, arguments: given as Record<string, unknown> | string };
+  return unfitText(envelope) ?? value;
 }
 
 /** What a schema cannot say of the members' texts: that they can be stored, and that the limit of ids is in bytes. */
-function unfitText(envelope: Omit<CallBody, 'arguments'>): Refusal | undefined {
+function unfitText(envelope: Partial<CallBody>): Refusal | undefined {
   const unstorable = findUnstorable(envelope as Json);
   if (unstorable !== null) {
     return refuse('INVALID_ENVELOPE', `\`${unstorable}\` has NUL or a lone surrogate, which cannot be stored.`, {
@@ -106,8 +162,8 @@ function strictRefusal(failure: Extract<ReturnType<typeof parseStrict>, { ok: fa
 const maxErrors = 20;
 
 /** @param found made one by one, and no more of them than are told. */
-function envelopeRefusal(found: Iterable<ValueError>): Refusal {
-  const names = Object.keys(CallBody.properties);
+function envelopeRefusal(found: Iterable<ValueError>, properties: object): Refusal {
+  const names = Object.keys(properties);
   const byPath = new Map<string, FieldError>();
   for (const { path, message, value } of found) {
     if (byPath.size === maxErrors) break;
@@ -143,7 +199,8 @@ function blockedTool(principal: Principal, name: string, published: Iterable<str
   return refuse('BLOCKED_TOOL', 'There is no tool of that name for this caller.', { nearestTools });
 }
 
-function readEnvelope({ principal, idempotencyKey }: Received, body: CallBody, callId: string): Envelope | Refusal {
+function readEnvelope(received: Received, body: CallBody, callId: string): Envelope | Refusal {
+  const { principal, idempotencyKey } = received;
   if (body.subject !== undefined && body.subject !== principal.subject && !principal.grants.assertSubject) {
     return refuse('SUBJECT_NOT_GRANTED', 'This credential does not act for the subject that the call names.');
   }
@@ -155,12 +212,15 @@ function readEnvelope({ principal, idempotencyKey }: Received, body: CallBody, c
   }
   const key = idempotencyKey ?? body.idempotency_key ?? null;
   if (key !== null && !principal.grants.ownKeys) return refuse('OWN_KEYS_NOT_GRANTED', 'This credential was not granted `own_keys`.');
+  const { name, sameAs } = 'place' in received ? received.place : { name: body.call_id || null, sameAs: null };
   return {
     sessionId: body.session_id,
     turnId: body.turn_id ?? '',
     intentId: body.intent_id ?? '',
     callId,
-    callIdMinted: !body.call_id,
+    callIdMinted: name === null,
+    name: name ?? callId,
+    sameAs: sameAs ?? name ?? callId,
     occurrence: body.occurrence ?? 1,
     expectedVersion: body.expected_version ?? null,
     idempotencyKey: key,
@@ -188,6 +248,6 @@ function readArguments(parts: Parts, value: Record<string, unknown> | string): J
   return unstorableText(given) ?? given;
 }
 
-function mintCallId(): string {
+export function mintCallId(): string {
   return `call_${randomUUID()}`;
 }

@@ -9,6 +9,7 @@ export interface GateSettings {
   bodyBytes: number;
   argumentsBytes: number;
   depth: number;
+  callsPerTurn: number;
   /** A result or read-back beyond it enters a receipt by size and digest. */
   receiptBytes: number;
   leaseMs: number;

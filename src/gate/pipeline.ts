@@ -31,8 +31,8 @@ import { Turn } from './turn.js';
 import { validateShape, validateWorld } from './validate.js';
 
 export interface CallOptions {
-  /** How long the caller waits, in milliseconds. */
-  patienceMs: number;
+  /** When the caller stops waiting, on the clock of `performance.now()`. */
+  until: number;
   /** Answer as soon as the intent is durable. */
   respondAsync: boolean;
 }
@@ -51,7 +51,7 @@ export async function call(parts: Parts, received: Received, options: CallOption
     parts, progress, respondAsync: options.respondAsync,
     refuse: (sofar, refusal) => refused(parts, progress, received.principal.tenant, sofar, refusal),
   };
-  const answer = await guarded(walk, received, performance.now() + options.patienceMs);
+  const answer = await guarded(walk, received, options.until);
   parts.metrics.call(progress.tool?.name ?? '', answer.disposition);
   return answer;
 }

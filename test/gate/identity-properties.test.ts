@@ -10,10 +10,11 @@ const tool = (change: Partial<ToolPlan> = {}): ToolPlan =>
   ({ name: 'issue_credit', effect: 'irreversible', entity: null, identity: { scope: 'intent', arguments: ['order', 'amount'], windowMs: null }, ...change }) as ToolPlan;
 const principal: Principal = { tenant: 'acme', id: 'agent-1', roles: ['agent'], subject: null, purposes: [], tools: '*', grants: { assertSubject: true, ownKeys: true } };
 const envelope: Envelope = {
-  sessionId: 's', turnId: '', intentId: '', callId: 'c', callIdMinted: false, occurrence: 1, expectedVersion: null, idempotencyKey: null, purpose: '', subject: 'C-17',
+  sessionId: 's', turnId: '', intentId: '', callId: 'c', callIdMinted: false, name: 'c', sameAs: 'c', occurrence: 1, expectedVersion: null, idempotencyKey: null, purpose: '', subject: 'C-17',
 };
+const named = (name: string) => ({ name, sameAs: name });
 const input = (change: { who?: Partial<Principal>; envelope?: Partial<Envelope>; tool?: Partial<ToolPlan>; args?: JsonObject; bound?: JsonObject; entities?: IdentityInput['entities'] } = {}): IdentityInput => ({
-  principal: { ...principal, ...change.who }, envelope: { ...envelope, ...change.envelope }, tool: tool(change.tool), args: change.args ?? { order: 'O-1', amount: 5 },
+  principal: { ...principal, ...change.who }, envelope: { ...envelope, ...named(change.envelope?.callId ?? 'c'), ...change.envelope }, tool: tool(change.tool), args: change.args ?? { order: 'O-1', amount: 5 },
   bound: change.bound ?? {}, entities: change.entities ?? [],
 });
 const operationOf = (given: IdentityInput): string => operationId(identify(given).operation, 1);

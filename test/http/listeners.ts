@@ -34,6 +34,7 @@ const keys: Record<string, Principal> = {
 
 export const as = (name: string) => ({ authorization: `Bearer cg_${name}` });
 
+const answersResults = async () => ({ results: [executed] });
 const answersExecuted = async (): Promise<Answer> => executed;
 
 export interface Script {
@@ -71,7 +72,7 @@ export function build(script: Script = {}): Omit<Listeners, 'agent' | 'control' 
   };
   const agentApp = buildAgentServer({
     ...shared,
-    door: { propose: answersExecuted, operation: answersExecuted, cancel: answersExecuted, tools: () => [], ...script.door },
+    door: { propose: answersExecuted, batch: answersResults, turn: answersResults, operation: answersExecuted, cancel: answersExecuted, tools: () => [], ...script.door },
   });
   const controlApp = buildControlServer({
     ...shared,

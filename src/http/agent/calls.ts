@@ -5,10 +5,10 @@ import { principalOf } from '../authentication.js';
 import type { Proposal } from '../../ports.js';
 import { readPreferences, reportApplied } from '../prefer.js';
 import { sendAnswer, sendRefusal, statusOf } from '../reply.js';
+import { readTraceparent } from '../traceparent.js';
 import type { AgentServerParts } from './parts.js';
 
 const maxKeyBytes = 512;
-const w3cTraceparent = /^[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}$/;
 const noBody = Buffer.alloc(0);
 
 export const callRoutes: FastifyPluginAsyncTypebox<AgentServerParts> = async (app, { door, limits }) => {
@@ -48,9 +48,4 @@ function badKey(why: string): Refusal {
   return refuse('INVALID_ENVELOPE', `The header \`Idempotency-Key\` ${why}; it must be 1 to ${maxKeyBytes} bytes of UTF-8.`, {
     errors: [{ pointer: '/idempotency_key', code: 'INVALID_KEY', message, expected: `1 to ${maxKeyBytes} bytes of UTF-8` }],
   });
-}
-
-/** W3C Trace Context: an invalid one is ignored, as if it had not been sent. */
-function readTraceparent(header: string | string[] | undefined): Pick<Proposal, 'traceparent'> {
-  return typeof header === 'string' && w3cTraceparent.test(header) ? { traceparent: header } : {};
 }

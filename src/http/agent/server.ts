@@ -2,6 +2,7 @@
 import { rawBody } from '../body.js';
 import { requireCredential } from '../authentication.js';
 import { type App, createServer } from '../server.js';
+import { batchRoutes } from './batches.js';
 import { callRoutes } from './calls.js';
 import { operationRoutes } from './operations.js';
 import type { AgentServerParts } from './parts.js';
@@ -14,6 +15,7 @@ export function buildAgentServer(parts: AgentServerParts): App {
     requireCredential(scope, 'agent', parts.authenticator);
     scope.addContentTypeParser('application/json', rawBody(parts.limits.bodyBytes));
     scope.register(callRoutes, parts);
+    scope.register(batchRoutes, parts);
     scope.register(operationRoutes, parts);
     scope.register(toolRoutes, parts);
   });
