@@ -13,6 +13,7 @@ import { readSourceText } from './contract/load.js';
 import type { Catalogue } from './contract/plan.js';
 import type { Served } from './gate/parts.js';
 import { loadPolicies } from './policy/cedar.js';
+import { policySchemaOf } from './policy/schema.js';
 
 export interface CatalogueStore {
   saveCatalogue(digest: string, source: string): Promise<void>;
@@ -103,12 +104,8 @@ function compile({ folder, env, defaults }: CatalogueOptions): Served {
   if ('diagnostics' in compiled) {
     throw new Error(`the contracts in ${folder} do not compile:\n${formatDiagnostics(compiled.diagnostics, (file) => readSourceText(folder, file))}`);
   }
-  const loaded = loadPolicies(compiled.catalogue.policies);
-  if ('problems' in loaded) {
-    const lines = loaded.problems.map(({ file, line, column, message }) => `${file}:${line ?? 1}:${column ?? 1} ${message}`);
-    throw new Error(`the policies in ${folder} cannot be read:\n${lines.join('\n')}`);
-  }
-  return { catalogue: compiled.catalogue, policy: loaded.engine };
+  const policy = loadPolicies(compiled.catalogue.policies, policySchemaOf(compiled.catalogue.tools.values()));
+  return { catalogue: compiled.catalogue, policy };
 }
 
 /** Names, sizes and times of a folder's files: cheap to ask often. A folder that cannot be read is told by the compiler. */

@@ -1,10 +1,9 @@
 import { posix, relative, sep } from 'node:path';
 import { compileFolder } from '../contract/compile.js';
-import { diagnostic, type Diagnostic, formatDiagnostics } from '../contract/diagnostics.js';
+import { type Diagnostic, formatDiagnostics } from '../contract/diagnostics.js';
 import { readSourceText } from '../contract/load.js';
 import type { Catalogue } from '../contract/plan.js';
 import { sarifLog } from '../contract/sarif.js';
-import { loadPolicies } from '../policy/cedar.js';
 import { version } from '../project.js';
 import { readArgs, UsageError } from './usage.js';
 
@@ -34,12 +33,7 @@ function defaultFolder(): string {
 
 function examine(folder: string): { catalogue: Catalogue | null; diagnostics: Diagnostic[] } {
   const compiled = compileFolder(folder, process.env);
-  if ('diagnostics' in compiled) return { catalogue: null, diagnostics: compiled.diagnostics };
-  const { catalogue, warnings } = compiled;
-  const policies = loadPolicies(catalogue.policies);
-  if (!('problems' in policies)) return { catalogue, diagnostics: warnings };
-  const problems = policies.problems.map(({ file, line = 1, column = 1, message }) => diagnostic(file, { line, column }, 'CG503', message));
-  return { catalogue: null, diagnostics: [...warnings, ...problems] };
+  return 'diagnostics' in compiled ? { catalogue: null, diagnostics: compiled.diagnostics } : { catalogue: compiled.catalogue, diagnostics: compiled.warnings };
 }
 
 function print(format: (typeof formats)[number], folder: string, diagnostics: readonly Diagnostic[], catalogue: Catalogue | null): void {

@@ -5,6 +5,7 @@ import { type Dialect, dialects } from '../contract/views/dialects.js';
 import { evaluatorView } from '../contract/views/evaluator.js';
 import { modelTool } from '../contract/views/model.js';
 import { type DialectView, projectTools } from '../contract/views/project.js';
+import { cedarSchema, policySchemaOf } from '../policy/schema.js';
 import { compiledOrTold } from './check.js';
 import { readArgs, UsageError } from './usage.js';
 
@@ -56,6 +57,7 @@ function writeViews(folder: string, catalogue: Catalogue, views: readonly Dialec
   });
   for (const view of views) write(join('model', `${view.dialect}.json`), { digest, ...view });
   write('evaluator.json', evaluatorView(catalogue));
+  write('policies.cedarschema.json', cedarSchema(policySchemaOf(catalogue.tools.values()), 'either'));
   // Byte for byte what the digest is over, and what the gateway compiles again after a restart.
   writeFileSync(join(folder, 'source.json'), catalogue.source);
 }

@@ -11,10 +11,13 @@ import { nearest } from './nearest.js';
 import type { Path } from './pointer.js';
 import { isSchemaObject } from './schema-subset.js';
 import { reservedNames } from './scope.js';
-import type { PolicyText, SourceFile } from './source.js';
+import { constrainsByPolicy } from '../policy/constraint.js';
+import type { Policy } from '../policy/read.js';
+import type { SourceFile } from './source.js';
 import type { ToolEntry, Tools } from './tool-entry.js';
 
-export function checkTool(entry: ToolEntry, compiled: CompiledTool, policies: readonly PolicyText[], findings: Findings): void {
+/** @param policies null where some could not be read: they might be what constrains an argument */
+export function checkTool(entry: ToolEntry, compiled: CompiledTool, policies: readonly Policy[] | null, findings: Findings): void {
   checkUnenforced(entry, findings);
   checkNames(entry, findings);
   checkExamples(entry, compiled, findings);
@@ -149,21 +152,18 @@ function checkAmbiguity({ source, file, path }: ToolEntry, { readback }: Compile
 }
 
 function checkAuthority(
-  { source, file, path }: ToolEntry,
+  { name, source, file, path, plan }: ToolEntry,
   { predicates }: CompiledTool,
-  policies: readonly PolicyText[],
+  policies: readonly Policy[] | null,
   findings: Findings,
 ): void {
   if (predicates.some(({ expression }) => expression.type === unknownType)) return; // reported where it stands; it may be what holds
   const ofTheModel = new Set(['args', 'now', 'session', 'operation']);
   for (const [index, field] of (source.authority ?? []).entries()) {
     const held = predicates.some(
-      ({ expression: { paths, names } }) => paths.has(field) && [...names].some((name) => !ofTheModel.has(name)),
+      ({ expression: { paths, names } }) => paths.has(field) && [...names].some((one) => !ofTheModel.has(one)),
     );
-    const governed = policies.some(({ text }) =>
-      new RegExp(`\\bcontext\\.${field.replaceAll('.', '\\.')}\\b`).test(text.replace(/\/\/.*$/gm, '')),
-    );
-    if (!held && !governed)
+    if (!held && policies !== null && !constrainsByPolicy(policies, name, plan.entity?.name ?? null, field))
       findings.value(file, [...path, 'authority', index], 'CG501', `nothing but text of the model decides \`${field}\``);
   }
 }
@@ -175,11 +175,13 @@ function checkLegality({ name, source, file, path, document }: ToolEntry, findin
   findings.value(file, [...path, 'entity'], 'CG611', `\`${name}\` is legal in no state of \`${source.entity}\``);
 }
 
+const wordsOfCedar: ReadonlySet<string> = new Set(['then', 'is', 'like', 'has']);
+
 /** The transition tables of one file. */
 export function checkEntities(file: SourceFile, document: ContractDocument, tools: Tools, findings: Findings): void {
   for (const [name, entity] of Object.entries(document.entities ?? {})) {
     const path: Path = ['entities', name];
-    if (reservedNames.has(name)) findings.key(file, path, 'CG613', `\`${name}\` already has a meaning in expressions`);
+    if (reservedNames.has(name) || wordsOfCedar.has(name)) findings.key(file, path, 'CG613', `\`${name}\` already has a meaning in expressions or policies`);
     if (entity.state === 'gateway')
       findings.value(file, [...path, 'state'], 'CG012', 'a state kept by the gateway is not carried out by this version');
     if (entity.states) checkStates(file, path, entity, entity.states, findings);

@@ -5,15 +5,17 @@ import { compileTool, type Target } from './compile-tool.js';
 import { digestOf, digestOfText } from './canonical.js';
 import { type ContractDefaults, standardDefaults } from './defaults.js';
 import { defer } from './deferred-plan.js';
-import { sorted, type Diagnostic } from './diagnostics.js';
+import { diagnostic, sorted, type Diagnostic } from './diagnostics.js';
 import type { ContractDocument } from './document.js';
 import { Findings } from './findings.js';
 import { lintTool } from './lints.js';
+import { checkPolicies } from './policies.js';
 import { loadFolder } from './load.js';
 import type { Catalogue, ToolPlan } from './plan.js';
 import { References } from './references.js';
 import { SchemaCompiler } from './schemas.js';
 import { canonicalSource, readCanonicalSource, type ContractSource, type SourceFile } from './source.js';
+import { readPolicies } from '../policy/read.js';
 import { indexTools, type ToolEntry, type Tools, trustTools } from './tool-entry.js';
 import { baseUrl, substitute, upstreamPlan, type Environment } from './upstream.js';
 
@@ -42,7 +44,7 @@ export function compileSource(source: string, env: Environment, defaults: Contra
   }
   if (findings.list.length > 0) return { diagnostics: sorted(findings.list) };
   const plans = new Map<string, ToolPlan>([...tools.entries].map(([name, { plan }]) => [name, plan]));
-  return { catalogue: Object.freeze({ digest: digestOfText(source), tools: plans, policies, source }), warnings: [] };
+  return { catalogue: catalogueOf(source, plans, policies), warnings: [] };
 }
 
 function compile(source: ContractSource, env: Environment, defaults: ContractDefaults, unread: readonly Diagnostic[]): CompileResult {
@@ -55,11 +57,15 @@ function compile(source: ContractSource, env: Environment, defaults: ContractDef
     checkEntities(file, document, tools, findings);
     upstreams.set(file, compileUpstream(file, document, env, defaults, findings));
   }
+  const { policies, problems } = readPolicies(source.policies);
+  for (const problem of problems) findings.list.push(diagnostic(problem.file, problem, 'CG503', problem.message));
   for (const entry of tools.entries.values()) {
     const compiled = compileTool(entry, references, upstreams.get(entry.file)!, digestTool(entry, tools));
-    checkTool(entry, compiled, source.policies, findings);
+    checkTool(entry, compiled, problems.length > 0 ? null : policies, findings);
     lintTool(entry, findings);
   }
+  // What cannot be read is not known to policies either, and was reported.
+  if (unread.length === 0 && tools.broken.size === 0) checkPolicies(policies, tools, findings);
   const diagnostics = sorted([...unread, ...findings.list]);
   const failed = diagnostics.some(({ severity }) => severity === 'error');
   return failed ? { diagnostics } : { catalogue: assemble(source, tools), warnings: diagnostics };
@@ -120,5 +126,9 @@ function governed(entry: ToolEntry): JsonObject {
 function assemble(source: ContractSource, { entries }: Tools): Catalogue {
   const text = canonicalSource(source);
   const tools = new Map<string, ToolPlan>([...entries].map(([name, { plan }]) => [name, Object.freeze(plan)]));
-  return Object.freeze({ digest: digestOfText(text), tools, policies: source.policies, source: text });
+  return catalogueOf(text, tools, source.policies);
+}
+
+function catalogueOf(source: string, tools: Catalogue['tools'], policies: Catalogue['policies']): Catalogue {
+  return Object.freeze({ digest: digestOfText(source), tools, policies, source, tracksTrust: source.includes('untrusted') });
 }

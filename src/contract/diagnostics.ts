@@ -52,9 +52,19 @@ const help = {
   CG407: 'Add `readback`, which `async.poll` reads, or remove `async`.',
   CG408: 'Give `readback.result` every member that the `result` schema of this tool requires, spelt in the same way.',
   CG501:
-    'Bind the value, compare it in a precondition with something observed or bound, or constrain it by `context.args` in a policy.',
+    'Bind the value, compare it in a precondition with something observed or bound, or compare `context.args` in a policy with something ' +
+    'that is not an argument: in a `forbid`, or in every `permit` of the tool on its entity.',
   CG502: 'Remove the name from `args` or from `bind`. A bound value must never come from the model.',
   CG503: 'Correct the Cedar policy. A policy that cannot be read or that fails denies every call, so it is not served.',
+  CG504:
+    'Use a name that the contracts have: an action is a tool, a resource is `Tool` or an entity, its attributes are what its observation gives, ' +
+    'and `context` has `purpose`, `untrusted` and `args`. A policy about something that is never asked protects nothing.',
+  CG505: 'Compare values of one type. A policy that fails denies every call that it is asked about.',
+  CG506: 'Ask first: `resource has note && resource.note == "x"`. A value that may be absent makes the policy fail, and what fails denies.',
+  CG507: 'Correct its head or its conditions, or remove it. A `forbid` that can never apply forbids nothing, and reads as if it did.',
+  CG508:
+    'Decide it by a precondition in the contract, or describe the value so that Cedar has a type for it: one type, named members, items that ' +
+    'are described (docs/policies.md).',
   CG601: 'Rename one of them. A tool is known by its name over the whole catalogue.',
   CG603:
     'Schemas are closed at every level. Name the members, or give them a schema: `additionalProperties: { type: string }`.',

@@ -10,7 +10,8 @@ export interface Scope {
   bound?: JsonObject;
   principal?: { id: string; tenant: string; subject: string | null; roles: readonly string[] };
   subject?: string | null;
-  session?: { id: string };
+  /** `untrusted`: it has been told a result of a tool that is marked so. Not there before the ledger was asked. */
+  session?: { id: string; untrusted?: boolean };
   /** `operation.id` is the idempotency key that the upstream sees on every attempt. */
   operation?: { id: string };
   now?: Date;
@@ -192,4 +193,6 @@ export interface Catalogue {
   readonly policies: readonly { file: string; text: string }[];
   /** The governed source, canonical JSON, from which this catalogue compiles again after a restart. */
   readonly source: string;
+  /** The word `untrusted` stands somewhere in it. Otherwise no session is marked by it, and nothing asks whether one is. */
+  readonly tracksTrust: boolean;
 }

@@ -4,23 +4,25 @@
  * A resource out of sight and one that does not exist are answered by the same words after the same work: for a missing one policy is
  * asked about an empty resource, so that neither body nor time tells them apart.
  */
-import type { ToolPlan } from '../contract/plan.js';
+import { type EntityPlan, EvaluationError, type ToolPlan } from '../contract/plan.js';
 import { refuse, type Refusal } from '../errors.js';
 import type { JsonObject, Principal } from '../model.js';
 import type { PolicyDecision, PolicyEngine } from '../policy/decision.js';
 import { type AuthorizedCall, type ObservedCall, passed, type PermittedCall, type ShapedCall } from './calls.js';
 import { type Resource, resourceOf } from './resource.js';
+import { callScope, evaluateAll } from './scope.js';
 
 /** A refusal by policy, with what decided it, for the decision receipt alone. */
 export type Denial = Refusal & { denied: PolicyDecision };
 
-interface Asking { principal: Principal; envelope: { subject: string; purpose: string } }
+/** `untrusted`: of the session, where the ledger was asked already. */
+interface Asking { principal: Principal; envelope: { subject: string; purpose: string }; untrusted?: boolean }
 
 export function decideTool(policy: PolicyEngine, call: Asking, tool: ToolPlan): PolicyDecision {
   const { principal, envelope } = call;
   return policy.decide({
     principal, subject: envelope.subject || null, purpose: envelope.purpose || null, action: tool.name,
-    resource: { type: 'Tool', id: tool.name, attributes: { effect: tool.effect } }, args: {},
+    resource: { type: 'Tool', id: tool.name, attributes: { effect: tool.effect } }, args: {}, untrusted: call.untrusted ?? false,
   });
 }
 
@@ -31,8 +33,8 @@ export function authorizeTool(policy: PolicyEngine, call: ShapedCall): Permitted
 }
 
 export function decideResource(policy: PolicyEngine, call: Asking & { args: JsonObject }, action: string, resource: Resource): PolicyDecision {
-  const { principal, envelope, args } = call;
-  return policy.decide({ principal, subject: envelope.subject || null, purpose: envelope.purpose || null, action, resource, args });
+  const { principal, envelope, args, untrusted = false } = call;
+  return policy.decide({ principal, subject: envelope.subject || null, purpose: envelope.purpose || null, action, resource, args, untrusted });
 }
 
 export function authorizeResource(policy: PolicyEngine, call: ObservedCall): AuthorizedCall | Refusal | Denial {
@@ -44,11 +46,22 @@ export function authorizeResource(policy: PolicyEngine, call: ObservedCall): Aut
   const decision = decideResource(policy, call, tool.name, resource);
   if (decision.allowed && !call.absent) return passed<ObservedCall, AuthorizedCall>(call, { resourcePolicies: decision.determining });
   const reader = tool.entity.observation.tool.name;
-  const mayRead = reader !== tool.name && decideResource(policy, { ...call, args: {} }, reader, resource).allowed;
+  const mayRead = reader !== tool.name && mayReadIt(policy, call, tool.entity, resource);
   const refusal = mayRead && !call.absent
     ? refuse('FORBIDDEN', `Policy does not allow \`${tool.name}\` on this ${resource.type} with these arguments.`)
     : hidden(call);
   return { ...refusal, denied: decision };
+}
+
+/** With the arguments that the entity was observed by. */
+function mayReadIt(policy: PolicyEngine, call: ObservedCall, { observation }: EntityPlan, resource: Resource): boolean {
+  try {
+    const args = evaluateAll(observation.args, callScope(call));
+    return decideResource(policy, { ...call, args }, observation.tool.name, resource).allowed;
+  } catch (error) {
+    if (error instanceof EvaluationError) return false;
+    throw error;
+  }
 }
 
 /** The one answer for what does not exist and for what this caller may not see. */

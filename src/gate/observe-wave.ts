@@ -81,11 +81,18 @@ function gathered(plan: ObservationPlan, questions: readonly Question[], replies
   return {
     name: plan.name, tool: plan.tool.name, version, at, ms: Math.round((Math.max(at, ...own.map((reply) => reply.until)) - at) * 10) / 10,
     value: plan.each ? Object.fromEntries(found.map(({ key, value }) => [key, value]))
-      : { ...own[0]?.value, ...(version === null ? {} : { version }) },
+      : withVersion(plan, own[0]?.value ?? {}, version),
   };
 }
 
-function versionOf(plan: ObservationPlan, scope: Scope, read: Extract<ReadOutcome, { kind: 'read' }>): string | null {
+/** Where one is declared it is that and nothing else, also when the answer came without it. */
+export function withVersion(plan: ObservationPlan, value: JsonObject, version: string | null): JsonObject {
+  if (!plan.version) return value;
+  const { version: _, ...others } = value;
+  return version === null ? others : { ...others, version };
+}
+
+export function versionOf(plan: ObservationPlan, scope: Scope, read: Extract<ReadOutcome, { kind: 'read' }>): string | null {
   try {
     return plan.version?.evaluate({ ...scope, status: read.status, headers: read.headers, body: read.result, result: read.result }) ?? null;
   } catch (error) {

@@ -11,6 +11,7 @@ import type { Parts } from './parts.js';
 import type { AttemptRecord, Operation, SeenEntity, StoredAnswer } from './ports.js';
 import { predicateError } from './predicate-error.js';
 import type { Progress } from './progress.js';
+import { versionOf, withVersion } from './observe-wave.js';
 import { asObject, type Read, readUpstream, type ReadOutcome } from './read.js';
 import { decisionReceipt, effectReceipt } from './receipts.js';
 import { resourceOf } from './resource.js';
@@ -69,8 +70,10 @@ function observation(call: FreshCall, outcome: ReadOutcome): ObservedCall | Refu
   const absent = outcome.kind === 'not_found';
   const { tool } = call;
   if (!tool.observesEntity || !tool.entity) return Object.assign({ observations: [] as Observation[], entityState: null }, call, { absent }) as ObservedCall;
-  const value = outcome.kind === 'read' ? asObject(outcome.result) : {};
-  const observations = absent ? [] : [{ name: tool.entity.name, tool: tool.name, value, version: null, at: performance.now(), ms: 0 }];
+  const plan = tool.entity.observation;
+  const version = outcome.kind === 'read' && plan.version ? versionOf(plan, callScope(call), outcome) : null;
+  const value = outcome.kind === 'read' ? withVersion(plan, asObject(outcome.result), version) : {};
+  const observations = absent ? [] : [{ name: tool.entity.name, tool: tool.name, value, version, at: performance.now(), ms: 0 }];
   return Object.assign({}, call, { observations, entityState: null, absent }) as ObservedCall;
 }
 
@@ -97,9 +100,8 @@ function tell(
       throw error;
     }
   };
-  const version = orNull(() => plan.observation.version?.evaluate({ ...scope, status: read.status, headers: read.headers, result: read.result }) ?? null);
-  const withVersion = { ...scope, [plan.name]: { ...asObject(read.result), ...(version === null ? {} : { version }) } };
-  const state = orNull(() => plan.state?.evaluate(withVersion) ?? null);
+  const { version } = observed.observations[0] as Observation;
+  const state = orNull(() => plan.state?.evaluate(scope) ?? null);
   if (state !== null) {
     told.states = { [entity.key]: state };
     told.legal_actions = legalActions(state);

@@ -13,8 +13,10 @@ export interface PolicyRequest {
    * otherwise the entity's name, for instance `order`, with the attributes that were observed.
    */
   resource: { type: string; id: string; attributes: JsonObject };
-  /** Validated arguments. */
+  /** Validated arguments; none where the tool itself is in question. */
   args: JsonObject;
+  /** The session has been told something that may carry injected text. */
+  untrusted: boolean;
 }
 
 export interface PolicyDecision {

@@ -15,7 +15,7 @@ export interface Footprint {
 }
 
 export function footprintOf(policies: readonly PolicyJson[]): Footprint {
-  const paths = policies.flatMap((policy) => pathsIn(policy.conditions));
+  const paths = policies.flatMap((policy) => pathsIn(policy.conditions)).map(({ path }) => path);
   const resource = namesAfter(['resource'], paths);
   return {
     resourceId: resource === 'all' || policies.some((policy) => headNamesResource(policy)),
@@ -41,11 +41,18 @@ function idOf(entity: { __entity: { id: string } } | { id: string }): string {
   return '__entity' in entity ? entity.__entity.id : entity.id;
 }
 
-/** Every maximal access path in an expression, for instance `context.args.amount` as three names. */
-function pathsIn(node: unknown): string[][] {
+/** Of an entity type that the head of a policy names; null when it may be any. */
+export function resourceTypeOf({ resource }: PolicyJson): string | null {
+  if (resource.op === 'is') return resource.entity_type;
+  if (resource.op === 'All' || !('entity' in resource)) return null;
+  return '__entity' in resource.entity ? resource.entity.__entity.type : resource.entity.type;
+}
+
+/** Every maximal access path in an expression, for instance `context.args.amount` as three names; `asked` where it stands in a `has`. */
+export function pathsIn(node: unknown): { path: string[]; asked: boolean }[] {
   if (typeof node !== 'object' || node === null) return [];
   const path = pathOf(node);
-  return path ? [path] : Object.values(node).flatMap(pathsIn);
+  return path ? [{ path, asked: 'has' in node }] : Object.values(node).flatMap(pathsIn);
 }
 
 interface AccessNode {

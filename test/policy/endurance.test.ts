@@ -2,11 +2,10 @@
 import { expect, test } from 'vitest';
 import { loadPolicies } from '../../src/policy/cedar.js';
 import type { PolicyEngine, PolicyRequest } from '../../src/policy/decision.js';
+import { object, schemaOf } from './governed.js';
 
 function engineOf(text: string): PolicyEngine {
-  const loaded = loadPolicies([{ file: 'p.cedar', text }]);
-  if ('problems' in loaded) throw new Error(JSON.stringify(loaded.problems));
-  return loaded.engine;
+  return loadPolicies([{ file: 'p.cedar', text }], schemaOf({ issue_credit: { entity: 'order' } }, { order: object({ customer_id: { type: 'string' } }) }));
 }
 
 function order(id: string, customer = 'u-1'): PolicyRequest {
@@ -14,7 +13,7 @@ function order(id: string, customer = 'u-1'): PolicyRequest {
     principal: {
       tenant: 'acme', id: 'bot', roles: ['agent'], subject: 'u-1', purposes: ['refund'], tools: '*', grants: { assertSubject: false, ownKeys: false },
     },
-    subject: 'u-1', purpose: 'refund', action: 'issue_credit', args: {},
+    subject: 'u-1', purpose: 'refund', action: 'issue_credit', args: {}, untrusted: false,
     resource: { type: 'order', id, attributes: { customer_id: customer } },
   };
 }

@@ -89,7 +89,7 @@ function allowed(plan: ToolPlan, world: World, args: JsonObject, type: string): 
 type Resource = Parameters<PolicyEngine['decide']>[0]['resource'];
 
 function permits({ policy, subject }: World, action: string, resource: Resource, args: JsonObject): boolean {
-  return policy.decide({ principal: { ...agent, subject }, subject, purpose: null, action, resource, args }).allowed;
+  return policy.decide({ principal: { ...agent, subject }, subject, purpose: null, action, resource, args, untrusted: false }).allowed;
 }
 
 function checkTransition({ entity, name }: ToolPlan, scope: Scope): void {

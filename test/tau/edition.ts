@@ -9,6 +9,7 @@ import type { ToolPlan } from '../../src/contract/plan.js';
 import type { Json } from '../../src/model.js';
 import { loadPolicies } from '../../src/policy/cedar.js';
 import type { PolicyEngine } from '../../src/policy/decision.js';
+import { policySchemaOf } from '../../src/policy/schema.js';
 import { catalogueOf } from '../contract/fixture.js';
 import type { World } from './decide.js';
 
@@ -21,11 +22,9 @@ export interface Compiled {
 export function compiled(edition: Edition): Compiled {
   const folder = fileURLToPath(new URL(`../../examples/tau-retail/contracts/${edition}`, import.meta.url));
   const { tools, policies } = catalogueOf(compileFolder(folder, {}));
-  const loaded = loadPolicies(policies);
-  if ('problems' in loaded) throw new Error(JSON.stringify(loaded.problems));
   return {
     edition,
-    policy: loaded.engine,
+    policy: loadPolicies(policies, policySchemaOf(tools.values())),
     tool: (name) => {
       const plan = tools.get(name);
       if (!plan) throw new Error(`the contracts of ${edition} have no tool ${name}`);

@@ -2,6 +2,7 @@
 import { existsSync, mkdtempSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { validate } from '@cedar-policy/cedar-wasm/nodejs';
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 import { compile } from '../../../src/cli/compile.js';
 import { docs } from '../../../src/cli/docs.js';
@@ -37,6 +38,9 @@ describe('callgate compile', () => {
     expect(readdirSync(join(out, 'model')).sort()).toEqual(dialects.map((dialect) => `${dialect}.json`).sort());
     for (const dialect of dialects) expect(json(out, 'model', `${dialect}.json`)).toMatchObject({ digest, dialect, projection: { tools: 7, excluded: [] } });
     expect(json(out, 'evaluator.json')).toMatchObject({ digest });
+    const schema = json(out, 'policies.cedarschema.json') as never;
+    const policies = { staticPolicies: readFileSync(join(retailFolder, 'policies/retail.cedar'), 'utf8') };
+    expect(validate({ validationSettings: { mode: 'strict' }, schema, policies })).toMatchObject({ type: 'success', validationErrors: [], validationWarnings: [] });
     expect(catalogueOf(compileSource(readFileSync(join(out, 'source.json'), 'utf8'), {})).digest).toBe(digest);
     for (const dialect of dialects) expect(said.join('\n')).toMatch(new RegExp(`^${dialect} +7 `, 'm'));
   });
