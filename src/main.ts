@@ -7,6 +7,7 @@ import { serveCatalogue } from './catalogue.js';
 import { openDoor } from './gate/door.js';
 import type { Parts } from './gate/parts.js';
 import type { Ledger, Locks } from './gate/ports.js';
+import { openReviewDesk } from './gate/review-desk.js';
 import { buildAgentServer } from './http/agent/server.js';
 import { readOpenapi } from './http/control/openapi.js';
 import { buildControlServer } from './http/control/server.js';
@@ -60,14 +61,15 @@ export async function startGateway(config: Config, joints: Joints = {}): Promise
   const metrics = createMetrics({ version });
   const replica = `${hostname()}/${process.pid}/${randomUUID().slice(0, 8)}`;
 
+  const sealer = createSealer(sealKey);
   const store = openLedger(
     {
       url: databaseUrl, preparedStatements: config.database.preparedStatements, statementTimeoutMs: 5_000, connectTimeoutMs: 2_000,
       poolSize: Math.max(1, config.database.poolSize - 4), maxBatch: 128, maxQueue: 4_096, observed: metrics.flush,
     },
-    createSealer(sealKey),
+    sealer,
   );
-  const records = openRecords({ url: databaseUrl, poolSize: Math.min(2, config.database.poolSize - 1), statementTimeoutMs: recordsMs, connectTimeoutMs: 2_000 });
+  const records = openRecords({ url: databaseUrl, poolSize: Math.min(2, config.database.poolSize - 1), statementTimeoutMs: recordsMs, connectTimeoutMs: 2_000 }, sealer);
   const locks = openLocks(config.redis.url, sealKey, log);
   const upstream = createUpstream({ maxResponseBytes: config.upstream.maxResponseBytes, maxHeaderBytes: 16_384 });
   const pauses = createGate();
@@ -96,6 +98,7 @@ export async function startGateway(config: Config, joints: Joints = {}): Promise
       reconcileDeadlineMs: config.reconcile.deadlineMs,
       backoffFirstMs: config.reconcile.backoffFirstMs, backoffMaxMs: config.reconcile.backoffMaxMs,
       executionsPerPrincipalPerDay: config.budgets.executionsPerPrincipalPerDay,
+      reviewDeadlineMs: config.approvals.reviewDeadlineMs,
     },
     ledger: joints.ledger?.(store) ?? store,
     locks,
@@ -114,6 +117,8 @@ export async function startGateway(config: Config, joints: Joints = {}): Promise
     parts,
     take: (limit) => store.take(replica, config.execution.leaseMs, limit),
     removeOrphanGuards: () => store.removeOrphanGuards(config.execution.leaseMs),
+    escalateReviews: () => store.escalateReviews(),
+    adoptReviews: () => store.adoptReviews(config.approvals.reviewDeadlineMs),
     intervalMs: config.reconcile.sweepIntervalMs, concurrency: sweepConcurrency,
     recovered: (state) => metrics.recovered(state === 'review' ? 'escalated' : state === 'unknown' || state === 'accepted' ? 'deferred' : 'settled'),
   });
@@ -122,13 +127,16 @@ export async function startGateway(config: Config, joints: Joints = {}): Promise
   const limits = { ...defaultLimits, bodyBytes: config.limits.bodyBytes, maxPatienceMs: config.execution.patienceMaxMs };
   const agent = buildAgentServer({ door: openDoor(parts), authenticator, limits, log, metrics });
   const control = buildControlServer({
-    records, authenticator, limits, log, metrics, metricsPage: metrics.page, openapi: readOpenapi(projectFile('openapi.yaml')), contracts: { status: contracts.status },
+    records, reviews: openReviewDesk(parts, records.reviews), authenticator, limits, log, metrics, metricsPage: metrics.page, openapi: readOpenapi(projectFile('openapi.yaml')), contracts: { status: contracts.status },
     health: { readiness: async () => readiness(await probeWrite(), locks, draining) },
   });
   await agent.listen({ host: config.agent.host, port: config.agent.port, backlog: 1024 });
   await control.listen({ host: config.control.host, port: config.control.port });
   sweeper.start();
-  const gauge = setInterval(() => void store.countOpen().then(metrics.operationsOpen, () => undefined), gaugeMs);
+  const gauge = setInterval(() => {
+    void store.countOpen().then(metrics.operationsOpen, () => undefined);
+    void store.countReviews().then(metrics.reviewsOpen, () => undefined);
+  }, gaugeMs);
 
   return {
     agentUrl: urlOf(agent.server.address(), config.agent.host),

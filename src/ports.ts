@@ -1,5 +1,6 @@
 /** What the listeners need of the rest of the house; `main.ts` supplies it. */
 import type { ModelTool } from './contract/views/model.js';
+import type { Refusal } from './errors.js';
 import type { Answer, Json, JsonObject, Principal } from './model.js';
 
 export interface Proposal {
@@ -72,6 +73,32 @@ export interface Records {
   operations(tenant: string, filter: ReceiptFilter & { state?: string }): Promise<Page<JsonObject>>;
   /** The whole story of one operation: proposals, decisions, attempts, observations, read-backs, receipts. */
   operation(tenant: string, id: string): Promise<JsonObject | null>;
+}
+
+export interface ReviewFilter {
+  /** Open ones come in the order in which they were opened, decided ones newest first. */
+  state: 'open' | 'decided';
+  tool?: string; reason?: string;
+  limit: number; cursor?: string;
+}
+
+export interface ReviewVerdict {
+  decision: 'committed' | 'not_committed' | 'resend' | 'abandon';
+  /** In the person's own words. */
+  reason: string;
+  /** What was found out, and where: a reference of the service, a ticket. Not needed to send again. */
+  evidence?: Json;
+  /** Of a committed effect: what its callers are to be given, as the tool's result schema admits it. */
+  result?: Json;
+  expected_digest: string;
+}
+
+/** What no machine can settle, and the people who do. */
+export interface ReviewDesk {
+  list(tenant: string, filter: ReviewFilter): Promise<Page<JsonObject>>;
+  one(tenant: string, id: string): Promise<JsonObject | null>;
+  /** The review as it stands after the decision. */
+  decide(principal: Principal, id: string, verdict: ReviewVerdict): Promise<JsonObject | Refusal>;
 }
 
 export interface Health {

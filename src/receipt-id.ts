@@ -31,6 +31,11 @@ export function newReceiptId(at = Date.now()): string {
   return prefix + encode(lastMs, timeLength) + encode(rank, rankLength) + random;
 }
 
+/** Of what people decide on: in the order of time as receipts are. */
+export function newReviewId(): string {
+  return `rev_${newReceiptId().slice(prefix.length)}`;
+}
+
 /** The least id of that millisecond, for bounds of a time range. */
 export function firstIdAt(at: Date): string {
   return prefix + encode(at.getTime(), timeLength) + '0'.repeat(rankLength + randomLength);

@@ -84,7 +84,7 @@ export const configSchema = Type.Object({
   }),
   approvals: section('People.', {
     expires: duration('15m', 'How long an approval is open, where its contract says nothing.', ['1s', '30d']),
-    review_deadline: duration('24h', 'When an open review is escalated. It stays open.', ['1m', '90d']),
+    review_deadline: duration('24h', 'When an open review is escalated. It stays open.', ['100ms', '90d']),
   }),
   retention: section('How long content is kept. Identity, outcome and digests of an operation stay for ever.', {
     payloads: duration('30d', 'Payloads of receipts and stored answers of finished operations.', ['1h', '3650d']),

@@ -68,6 +68,7 @@ const openDetail: Partial<Record<OperationState, string>> = {
   sending: 'The call is being made. Ask for this operation again; do not propose a new call.',
   accepted: 'The service accepted the call and has not confirmed it yet. Ask for this operation again; do not propose a new call.',
   unknown: 'The call may have taken effect; its outcome is being read back. Ask for this operation again; do not propose a new call.',
+  approved: 'The call may have taken effect; a person decided to send it once more, which is about to happen. Ask for this operation again; do not propose a new call.',
   review: 'The outcome could not be settled by evidence and is with a person. Do not propose the call again.',
 };
 
@@ -107,9 +108,11 @@ function standing(operation: Operation, told: Told | null, asker: Asker): Partia
     case 'sending':
     case 'unknown': return open(operation, 'unknown', 'wait');
     case 'accepted': return open(operation, 'pending', 'wait');
-    case 'review': return { ...open(operation, 'review', 'escalate'), review_id: `rev_${operation.id.slice(3)}` };
-    case 'parked':
-    case 'approved': return open(operation, 'approval_required', 'escalate');
+    case 'review': return { ...open(operation, 'review', 'escalate'), ...(operation.reviewId === null ? {} : { review_id: operation.reviewId }) };
+    case 'approved':
+      if (operation.clock.sinceFirstSent !== null) return open(operation, 'unknown', 'wait');
+      return open(operation, 'approval_required', 'escalate');
+    case 'parked': return open(operation, 'approval_required', 'escalate');
     default: return ended(operation, told);
   }
 }

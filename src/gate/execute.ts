@@ -73,7 +73,7 @@ function runOf(parts: Parts, call: AdmittedCall, intent: Intent, fenceFrom: numb
   const { leaseMs, reconcileDeadlineMs, sendWindowMs } = parts.settings;
   const operation: Operation = {
     ...intent.operation, state: 'sending', fence: 1, owner: parts.replica, attempt: 1, attempts: [], unknownAttempts: 0, effectSeen: false, verified: false,
-    reason: null, outcome: null, effectReceipt: null, answer: null,
+    reason: null, outcome: null, effectReceipt: null, reviewId: null, answer: null,
     clock: { sinceCreated: 0, sinceFirstSent: 0, untilSendBy: sendWindowMs, untilAbsent: null, untilReconcileBy: reconcileDeadlineMs, untilDue: leaseMs },
   };
   return {

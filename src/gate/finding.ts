@@ -19,7 +19,7 @@ export interface Committed {
 /** Ended without an effect. */
 export interface Ended {
   kind: 'ended';
-  state: Extract<OperationState, 'rejected' | 'failed' | 'rate_limited'>;
+  state: Extract<OperationState, 'rejected' | 'failed' | 'rate_limited' | 'abandoned'>;
   outcome: 'rejected' | 'not_committed';
   code: ProblemCode;
   rule?: ErrorRule | null;

@@ -21,6 +21,8 @@ export interface GateSettings {
   backoffFirstMs: number;
   backoffMaxMs: number;
   executionsPerPrincipalPerDay: number;
+  /** After which an open review is escalated. */
+  reviewDeadlineMs: number;
 }
 
 /** Shared pauses that an upstream asked for. */

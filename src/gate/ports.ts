@@ -1,6 +1,7 @@
 /** What the path of a call needs of the rooms beneath it; `main.ts` supplies them. */
 import type { RenderedRequest } from '../contract/plan.js';
 import type { JsonObject, OperationState, Outcome } from '../model.js';
+import type { Page, ReviewFilter } from '../ports.js';
 
 /** Everything that finishing an operation needs, on any replica, without asking the proposal again. Sealed in the ledger. */
 export interface Dossier {
@@ -59,6 +60,8 @@ export interface Operation {
   fingerprint: Buffer;
   decisionReceipt: string | null;
   effectReceipt: string | null;
+  /** The review that it is in, or was in last. */
+  reviewId: string | null;
   /** Null once terminal. */
   dossier: Dossier | null;
   answer: StoredAnswer | null;
@@ -102,7 +105,7 @@ export interface CallAlias {
 /** The intent: made durable before the first byte is sent. */
 export interface Intent {
   operation: Omit<Operation, 'state' | 'fence' | 'owner' | 'attempt' | 'attempts' | 'unknownAttempts' | 'effectSeen' | 'verified'
-    | 'reason' | 'outcome' | 'effectReceipt' | 'answer' | 'clock'> & { dossier: Dossier };
+    | 'reason' | 'outcome' | 'effectReceipt' | 'reviewId' | 'answer' | 'clock'> & { dossier: Dossier };
   /** The generation before ended with an effect, and the contract's dedupe window has passed over it. */
   afterCommitted: boolean;
   attemptId: string;
@@ -144,6 +147,8 @@ export interface Transition {
   /** Relative to the database's now. `null` clears. */
   dueInMs?: number | null;
   absentInMs?: number | null;
+  /** A new deadline after which a person decides. */
+  reconcileInMs?: number;
   /** Gives up ownership; recovery looks at it when due. */
   release?: boolean;
   answer?: StoredAnswer;
@@ -152,10 +157,37 @@ export interface Transition {
   /** Pays the execution back to its budget: only when not one byte of any attempt left. */
   refund?: boolean;
   receipt?: Receipt;
+  /** The review that a move into a person's hands opens. */
+  review?: OpenedReview;
+  /** A person's decision, which closes the review that the operation was in. */
+  decided?: Decided;
   /** The receipt that the operation should point at as its effect receipt. */
   effectReceipt?: string;
   /** Moves on what the session had been told of these; what it was never told stays untold. */
   seen?: SeenEntity[];
+}
+
+export interface OpenedReview { id: string; /** Then it is escalated. */ deadlineMs: number }
+
+export type ReviewDecision = 'committed' | 'not_committed' | 'resend' | 'abandon';
+
+export interface Decided { review: string; decision: ReviewDecision; by: string; because: string; receipt: Receipt }
+
+/** A review with all that was kept of its operation, as of one moment. */
+export interface ReviewCase {
+  id: string;
+  openedAt: string;
+  deadline: string;
+  overdue: boolean;
+  escalatedAt: string | null;
+  decision: { decision: ReviewDecision; by: string; at: string; because: string; receipt: string } | null;
+  /** Why it was opened; the operation may have gone on since. */
+  reason: string;
+  operation: Operation;
+  /** Bodies, in the order of writing. */
+  receipts: JsonObject[];
+  /** Principals who approved the call. */
+  approvers: string[];
 }
 
 /** A finished read, or a refusal: nothing was reserved before it. */
@@ -194,9 +226,15 @@ export interface Ledger {
   alias(alias: CallAlias): Promise<void>;
   /**
    * Late positive evidence of `attempt`, whatever its fence. What ended without an effect or was sent again since goes to review as
-   * CONTRADICTED, with `receipt`; what is open is looked at a second later. Gives the state after it.
+   * CONTRADICTED, with `receipt`, and opens `review`; what is in review has `receipt` as further evidence and a new fence, so that nobody
+   * decides without it; what is open is looked at a second later. Gives the state after it.
    */
-  witness(attempt: number, receipt: Receipt): Promise<OperationState | null>;
+  witness(attempt: number, receipt: Receipt, review: OpenedReview): Promise<OperationState | null>;
+}
+
+export interface Reviews {
+  list(tenant: string, filter: ReviewFilter): Promise<Page<JsonObject>>;
+  find(tenant: string, id: string): Promise<ReviewCase | null>;
 }
 
 /** Queues and wakes; never decides. Losing it changes speed, not results. */

@@ -35,6 +35,11 @@ export async function readBack(run: Run, until: number): Promise<ReadBack> {
   }
 }
 
+/** Only a read that began after the window. */
+export function provesAbsence({ absentFrom }: Run, seen: ReadBack): boolean {
+  return seen.found === 'absent' && absentFrom !== null && seen.began >= absentFrom;
+}
+
 export interface Aftermath {
   states: Record<string, string>;
   version: string | null;

@@ -3,7 +3,7 @@ import { sha256 } from '../canonical.js';
 import type { ToolPlan } from '../contract/plan.js';
 import { fromPointer, valueAt } from '../contract/pointer.js';
 import type { Refusal } from '../errors.js';
-import type { Disposition, Json, JsonObject, Outcome } from '../model.js';
+import type { Disposition, Json, JsonObject, Outcome, Principal } from '../model.js';
 import { newReceiptId } from '../receipt-id.js';
 import type { AdmittedCall, AuthorizedCall, ObservedCall, ParsedCall, PermittedCall, ShapedCall } from './calls.js';
 import type { Denial } from './authorize.js';
@@ -60,6 +60,8 @@ export interface Evidence {
   states?: JsonObject;
   reason?: string | null;
   corrects?: string | null;
+  /** The review in which a person decided it. */
+  decidedIn?: string;
 }
 
 /** What was observed of an effect, or of its absence. */
@@ -77,11 +79,32 @@ export function effectReceipt(parts: Parts, operation: Operation, call: { tool: 
     states: evidence.states ?? {},
     reason: evidence.reason ?? null,
     corrects: evidence.corrects ?? null,
+    ...(evidence.decidedIn === undefined ? {} : { review: evidence.decidedIn }),
   };
   return {
     id: newReceiptId(), kind: 'effect', tenant: operation.tenant, operationId: operation.id, sessionId: operation.sessionId, intentId: operation.intentId,
     principal: operation.principal, tool: operation.tool, disposition: evidence.disposition, outcome: evidence.outcome,
     body: redacted(parts, body, call.tool.redact, call.args),
+  };
+}
+
+/** What a person decided about an operation. `about` has what was decided on, and why. */
+export function personReceipt(
+  parts: Parts, operation: Operation, person: Principal, call: { tool: ToolPlan | null; args: JsonObject },
+  decided: { disposition: Disposition; outcome: Outcome | null; about: JsonObject },
+): Receipt {
+  const body: JsonObject = {
+    call_id: operation.callId,
+    contract: { version: operation.contractVersion, digest: operation.contractDigest },
+    actor: { principal: person.id, roles: [...person.roles] },
+    proposer: { principal: operation.principal, subject: operation.subject },
+    generation: operation.generation,
+    ...decided.about,
+  };
+  return {
+    id: newReceiptId(), kind: 'decision', tenant: operation.tenant, operationId: operation.id, sessionId: operation.sessionId, intentId: operation.intentId,
+    principal: operation.principal, tool: operation.tool, disposition: decided.disposition, outcome: decided.outcome,
+    body: redacted(parts, body, call.tool?.redact ?? [], call.args),
   };
 }
 

@@ -11,13 +11,14 @@
  * Time alone never proves that nothing happened: absence is a read-back that began after the window, or it is nothing.
  */
 import { randomUUID } from 'node:crypto';
-import type { ErrorRule } from '../contract/plan.js';
+import type { ErrorRule, RenderedRequest } from '../contract/plan.js';
 import type { ProblemCode } from '../errors.js';
 import type { Json, JsonObject } from '../model.js';
 import type { Exchange } from '../upstream/exchange.js';
 import { classify, type Verdict } from './classify.js';
 import type { Committed, Finding } from './finding.js';
-import { observeAftermath, type ReadBack, readBack } from './read-back.js';
+import { rememberedForMs } from './key-window.js';
+import { observeAftermath, provesAbsence, type ReadBack, readBack } from './read-back.js';
 import { move, type Run, runScope } from './run.js';
 
 /** Between two looks of one caller: grows to a second. */
@@ -155,11 +156,6 @@ export async function pursueUnknown(run: Run, until: number): Promise<Finding> {
   return later(run);
 }
 
-/** Only a read that began after the window. */
-function provesAbsence({ absentFrom }: Run, seen: ReadBack): boolean {
-  return seen.found === 'absent' && absentFrom !== null && seen.began >= absentFrom;
-}
-
 async function provenAbsent(run: Run, evidence: JsonObject, until: number): Promise<Finding> {
   run.operation.unknownAttempts = 0;
   if (run.takenOver && !run.tool.idempotency && withinBudgets(run)) return { kind: 'review', reason: 'RESEND_NEEDS_A_PERSON', readback: evidence };
@@ -172,10 +168,7 @@ async function provenAbsent(run: Run, evidence: JsonObject, until: number): Prom
 async function withoutReadBack(run: Run, until: number): Promise<Finding> {
   const { tool, operation } = run;
   if (!tool.idempotency || operation.effectSeen) return { kind: 'review', reason: 'OUTCOME_UNPROVABLE' };
-  const { windowMs } = tool.idempotency;
-  const margin = Math.max(60_000, windowMs * 0.05);
-  const rememberedUntil = run.firstSentAt + windowMs - margin;
-  if (performance.now() + tool.upstream.deadlineMs >= rememberedUntil) return { kind: 'review', reason: 'KEY_WINDOW_PASSED' };
+  if (rememberedForMs(tool, performance.now() - run.firstSentAt) <= 0) return { kind: 'review', reason: 'KEY_WINDOW_PASSED' };
   if (performance.now() >= run.reconcileBy) return { kind: 'review', reason: 'DEADLINE_PASSED' };
   if (performance.now() >= until) return later(run);
   if (!withinBudgets(run)) return { kind: 'review', reason: 'OUTCOME_UNPROVABLE' };
@@ -188,19 +181,30 @@ function withinBudgets({ operation, tool, firstSentAt }: Run): boolean {
 
 /** The same bytes under the same key, as a new attempt. Undefined: the budgets of this operation are used up. */
 async function sendAgain(run: Run, until: number): Promise<Finding | undefined> {
+  if (!withinBudgets(run) || !maySendNow(run)) return undefined;
+  await sleep(Math.random() * firstResendMs * 2 ** Math.min(run.operation.attempt, 6));
+  return sendNow(run, until);
+}
+
+function maySendNow({ operation, dossier, parts, tool }: Run): boolean {
+  return !operation.effectSeen && dossier.request !== null && !parts.draining() && parts.upstreamGate.pausedForMs(tool.service) === 0;
+}
+
+/** As a person decided: once, whatever the budgets. It waits where nothing may be sent just now. */
+export async function sendAsDecided(run: Run, until: number): Promise<Finding> {
+  return maySendNow(run) ? sendNow(run, until) : { kind: 'later', dueInMs: defaultPauseMs };
+}
+
+async function sendNow(run: Run, until: number): Promise<Finding> {
   const { operation, tool, parts, dossier } = run;
-  if (operation.effectSeen || !dossier.request || parts.draining()) return undefined;
-  if (!withinBudgets(run)) return undefined;
-  if (parts.upstreamGate.pausedForMs(tool.service) > 0) return undefined;
-  await sleep(Math.random() * firstResendMs * 2 ** Math.min(operation.attempt, 6));
   const attemptId = randomUUID();
   const fenceFrom = performance.now();
   const moved = await move(run, {
-    from: ['sending', 'unknown'], to: 'sending', outcome: null, attempts: operation.attempts, unknownAttempts: operation.unknownAttempts,
+    from: ['sending', 'unknown', 'approved'], to: 'sending', outcome: null, attempts: operation.attempts, unknownAttempts: operation.unknownAttempts,
     send: { attempt: operation.attempt + 1, attemptId, windowMs: parts.settings.sendWindowMs }, dueInMs: parts.settings.leaseMs, absentInMs: null,
   });
   if (!moved) return lost;
-  const exchange = await parts.upstream.send(dossier.request, {
+  const exchange = await parts.upstream.send(dossier.request as RenderedRequest, {
     upstream: tool.upstream, attempt: attemptId, deadlineMs: tool.upstream.deadlineMs, sendBefore: fenceFrom + parts.settings.sendWindowMs,
   });
   return reconcile(run, exchange, until);

@@ -4,10 +4,11 @@
  */
 import { EvaluationError } from '../contract/plan.js';
 import { LedgerUnavailable, problems } from '../errors.js';
+import { newReviewId } from '../receipt-id.js';
 import type { Json, OperationState } from '../model.js';
 import type { Decided, Told } from './answer.js';
 import type { Committed, Ended, Finding, ForReview } from './finding.js';
-import type { SeenEntity, StoredAnswer } from './ports.js';
+import type { Decided as Decision, OpenedReview, SeenEntity, StoredAnswer } from './ports.js';
 import type { Aftermath } from './read-back.js';
 import { effectReceipt } from './receipts.js';
 import { evaluateAll } from './scope.js';
@@ -39,7 +40,8 @@ async function write(run: Run, finding: Finding): Promise<boolean> {
 
 const firstLookMs = 500;
 
-async function settleCommitted(run: Run, evidence: Committed): Promise<boolean> {
+/** @param decided by a person, out of review. */
+export async function settleCommitted(run: Run, evidence: Committed, decided?: Decision): Promise<boolean> {
   const { operation, tool, parts } = run;
   const states = evidence.aftermath?.states ?? {};
   const told: Told = {
@@ -49,10 +51,11 @@ async function settleCommitted(run: Run, evidence: Committed): Promise<boolean> 
   };
   const receipt = effectReceipt(parts, operation, { tool, args: run.dossier.args }, {
     disposition: 'executed', outcome: 'committed', verified: evidence.verified, attempts: operation.attempts, result: evidence.result, states,
-    ...(evidence.readback ? { readback: evidence.readback } : {}),
+    ...(evidence.readback ? { readback: evidence.readback } : {}), ...(decided ? { decidedIn: decided.review } : {}),
   });
   return move(run, {
-    from: ['sending', 'accepted', 'unknown', 'committed'], to: 'committed', outcome: 'committed', verified: evidence.verified, effectSeen: true, reason: null,
+    ...(decided ? { decided } : {}),
+    from: decided ? ['review'] : ['sending', 'accepted', 'unknown', 'committed'], to: 'committed', outcome: 'committed', verified: evidence.verified, effectSeen: true, reason: null,
     attempts: operation.attempts, answer: told as unknown as StoredAnswer, settle: true, dueInMs: evidence.owed ? firstLookMs : null, release: true,
     absentInMs: evidence.missingInMs ?? null, receipt, effectReceipt: receipt.id, seen: seenAfter(run, evidence.aftermath),
   });
@@ -87,7 +90,7 @@ function seenAfter({ operation, dossier }: Run, aftermath: Aftermath | null | un
 }
 
 /** Ended without an effect, which frees the identity: the next equal proposal is a new generation. */
-async function settleEnded(run: Run, ending: Ended): Promise<boolean> {
+export async function settleEnded(run: Run, ending: Ended, decided?: Decision): Promise<boolean> {
   const { operation, tool, parts } = run;
   const told: Told = {
     result: null, states: {}, legal_actions: [],
@@ -100,10 +103,11 @@ async function settleEnded(run: Run, ending: Ended): Promise<boolean> {
   };
   const receipt = effectReceipt(parts, operation, { tool, args: run.dossier.args }, {
     disposition: problems[ending.code].disposition, outcome: ending.outcome, verified: false, attempts: operation.attempts, result: null,
-    reason: ending.rule?.code ?? ending.code, ...(ending.readback ? { readback: ending.readback } : {}),
+    reason: ending.rule?.code ?? ending.code, ...(ending.readback ? { readback: ending.readback } : {}), ...(decided ? { decidedIn: decided.review } : {}),
   });
   return move(run, {
-    from: ['sending', 'accepted', 'unknown'], to: ending.state, outcome: ending.outcome, reason: ending.rule?.code ?? ending.code, attempts: operation.attempts,
+    ...(decided ? { decided } : {}),
+    from: decided ? ['review'] : ['sending', 'accepted', 'unknown'], to: ending.state, outcome: ending.outcome, reason: ending.rule?.code ?? ending.code, attempts: operation.attempts,
     unknownAttempts: 0, answer: told as unknown as StoredAnswer, settle: true, refund: ending.neverSent ?? false, receipt, effectReceipt: receipt.id,
   });
 }
@@ -121,9 +125,14 @@ async function toReview(run: Run, seen: ForReview): Promise<boolean> {
   parts.log.warn({ operation: operation.id, tool: operation.tool, reason }, 'an operation went to review');
   return move(run, {
     from: ['sending', 'accepted', 'unknown', 'committed', 'rejected', 'failed', 'rate_limited', 'cancelled', 'abandoned'],
-    to: 'review', outcome, reason, attempts: operation.attempts, dueInMs: null, release: true, receipt, effectReceipt: receipt.id,
+    to: 'review', outcome, reason, attempts: operation.attempts, effectSeen: operation.effectSeen, dueInMs: null, release: true, receipt, effectReceipt: receipt.id,
+    review: newReview(run),
     ...(seen.result === undefined ? {} : { answer: { result: seen.result, states: {}, legal_actions: [], decided: decidedBy(run) as unknown as Json } }),
   });
+}
+
+function newReview({ parts }: Run): OpenedReview {
+  return { id: newReviewId(), deadlineMs: parts.settings.reviewDeadlineMs };
 }
 
 /** Put down for recovery on any replica. */
@@ -143,7 +152,7 @@ async function testify(run: Run, evidence: Committed | null): Promise<Standing> 
   const contradiction = effectReceipt(parts, operation, { tool, args: run.dossier.args }, {
     disposition: 'review', outcome: 'committed', verified: false, attempts, result: evidence?.result ?? null, reason: 'CONTRADICTED', corrects: current.effectReceipt,
   });
-  const state = await parts.ledger.witness(operation.attempt, contradiction);
+  const state = await parts.ledger.witness(operation.attempt, contradiction, newReview(run));
   if (evidence === null || state === null || !stillOpen.has(state)) return 'lost';
   return settleAsSuccessor(run, evidence, { ...current, attempts });
 }

@@ -57,6 +57,7 @@ export async function move(run: Run, change: Change): Promise<boolean> {
   if (change.effectSeen) operation.effectSeen = true;
   if (change.send) operation.attempt = change.send.attempt;
   if (change.answer) operation.answer = change.answer;
+  if (change.review) operation.reviewId = change.review.id;
   if (change.effectReceipt) operation.effectReceipt = change.effectReceipt;
   if (change.absentInMs !== undefined) run.absentFrom = change.absentInMs === null ? null : performance.now() + change.absentInMs;
   return true;

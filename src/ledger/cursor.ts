@@ -1,9 +1,14 @@
 /** Cursors of keyset pages. They are opaque, not secret: the worst that a forged one can do is to begin a page elsewhere in the caller's own tenant. */
 import { BadCursor } from '../ports.js';
 
+const instant = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z$/;
+const id = /^[!-~]{1,64}$/;
+
 const shapes = {
   receipts: [/^rcp_[0-9a-z]{26}$/],
-  operations: [/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z$/, /^[!-~]{1,64}$/],
+  operations: [instant, id],
+  reviews_open: [instant, id],
+  reviews_decided: [instant, id],
 } as const;
 
 export type List = keyof typeof shapes;
@@ -18,7 +23,7 @@ export function readCursor(list: List, cursor: string): string[] {
   const [of, ...key] = parse(cursor);
   const shape = shapes[list];
   const fits = of === list && key.length === shape.length && shape.every((pattern, n) => typeof key[n] === 'string' && pattern.test(key[n]));
-  if (!fits || (list === 'operations' && Number.isNaN(Date.parse(key[0] as string)))) throw new BadCursor('the cursor is not one that this service gave');
+  if (!fits || (shape[0] === instant && Number.isNaN(Date.parse(key[0] as string)))) throw new BadCursor('the cursor is not one that this service gave');
   return key as string[];
 }
 

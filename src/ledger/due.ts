@@ -1,5 +1,5 @@
 /** What nobody is looking after: leases that expired and outcomes that are due to be looked at again. Any replica may take them. */
-import type { Operation, Receipt } from '../gate/ports.js';
+import type { OpenedReview, Operation, Receipt } from '../gate/ports.js';
 import type { Statement } from './connection.js';
 import { operationColumns, type OperationRow, toOperation } from './operation-row.js';
 import { receiptRow } from './receipt-row.js';
@@ -74,13 +74,15 @@ export function orphanGuardsStatement(olderThanMs: number): Statement {
 }
 
 /**
- * Late positive evidence, in one write: what had ended without an effect, or has been sent again since, is contradicted and goes to review
- * with the receipt that corrects the one before; what is open is due in a second, which leaves the witness the time to settle it itself. A crash leaves nothing in between, and no freed identity.
+ * Late positive evidence, in one write: what had ended without an effect, waits to be sent again, or has been sent again since, is
+ * contradicted and goes to review with the receipt that corrects the one before; what is in review gets it as further evidence, under a new
+ * fence, so that a decision that was made without it finds nothing; what is open is due in a second, which leaves the witness the time to
+ * settle it itself. A crash leaves nothing in between, and no freed identity.
  */
 const witnessText = `
 with before as (
-  select o.tenant, o.operation_id,
-    o.state in ('rejected', 'failed', 'rate_limited', 'cancelled', 'abandoned') or o.state = 'sending' and o.attempt > $3 as contradicted
+  select o.tenant, o.operation_id, o.state = 'review' as reviewed,
+    o.state in ('approved', 'rejected', 'failed', 'rate_limited', 'cancelled', 'abandoned') or o.state = 'sending' and o.attempt > $3 as contradicted
   from operations o
   where o.tenant = $1 and o.operation_id = $2
   for update
@@ -89,26 +91,33 @@ witnessed as (
   update operations o set
     effect_seen = true,
     state = case when b.contradicted then 'review' else o.state end,
-    outcome = case when b.contradicted then 'committed' else o.outcome end,
+    outcome = case when b.contradicted or b.reviewed then 'committed' else o.outcome end,
     reason = case when b.contradicted then 'CONTRADICTED' else o.reason end,
-    fence = case when b.contradicted then o.fence + 1 else o.fence end,
+    fence = case when b.contradicted or b.reviewed then o.fence + 1 else o.fence end,
     owner = case when b.contradicted then null else o.owner end,
-    effect_receipt = case when b.contradicted then $4 else o.effect_receipt end,
+    review_id = case when b.contradicted then $8 else o.review_id end,
+    effect_receipt = case when b.contradicted or b.reviewed then $4 else o.effect_receipt end,
     due_at = case when b.contradicted then null when o.state in ('sending', 'accepted', 'unknown') then now() + interval '1 s' else o.due_at end
   from before b
   where o.tenant = b.tenant and o.operation_id = b.operation_id
-  returning o.tenant, o.operation_id, o.session_id, o.intent_id, o.principal, o.tool, o.state, b.contradicted
+  returning o.tenant, o.operation_id, o.session_id, o.intent_id, o.principal, o.tool, o.state, o.reason, b.contradicted, b.reviewed
 ),
 receipted as (
   insert into receipts (
     tenant, id, kind, operation_id, session_id, intent_id, principal, tool, disposition, outcome, recorded_at, digest, body)
   select w.tenant, $4, 'effect', w.operation_id, w.session_id, w.intent_id, w.principal, w.tool, 'review', 'committed', $5::timestamptz, $6::bytea, $7
   from witnessed w
+  where w.contradicted or w.reviewed
+),
+opened as (
+  insert into reviews (tenant, id, operation_id, tool, reason, deadline)
+  select w.tenant, $8, w.operation_id, w.tool, w.reason, now() + $9::float8 * interval '1 ms'
+  from witnessed w
   where w.contradicted
 )
 select state, contradicted from witnessed`;
 
-export function witnessStatement(attempt: number, receipt: Receipt): Statement {
+export function witnessStatement(attempt: number, receipt: Receipt, review: OpenedReview): Statement {
   const { tenant, id, operation_id, recorded_at, digest, body } = receiptRow(receipt);
-  return { name: 'witness', text: witnessText, values: [tenant, operation_id, attempt, id, recorded_at, digest, body] };
+  return { name: 'witness', text: witnessText, values: [tenant, operation_id, attempt, id, recorded_at, digest, body, review.id, review.deadlineMs] };
 }

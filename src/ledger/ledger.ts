@@ -11,6 +11,7 @@ import { lockStatement } from './locks-in-order.js';
 import { hex, operationColumns, type OperationRow, toOperation } from './operation-row.js';
 import { type RecordResult, recordStatement } from './record.js';
 import { fundStatement, intentKeys, type ReserveRow, reserveStatement, toReservations, unclaimVain } from './reserve.js';
+import { adoptStatement, countReviewsStatement, type EscalatedReview, type EscalatedRow, escalateStatement, toEscalated } from './review-deadlines.js';
 import type { Sealer } from './seal.js';
 import { type Told, toldStatement } from './seen.js';
 import { type TransitionResult, transitionStatement } from './transition.js';
@@ -31,6 +32,12 @@ export interface LedgerStore extends Ledger {
   renew(owner: string, leaseMs: number, held: { tenant: string; id: string; fence: number }[]): Promise<void>;
   handOver(owner: string): Promise<void>;
   removeOrphanGuards(olderThanMs: number): Promise<void>;
+  /** Reviews whose deadline has passed and that nobody has been told of yet. */
+  escalateReviews(): Promise<EscalatedReview[]>;
+  /** Opens a review for whatever is in that state without one. */
+  adoptReviews(deadlineMs: number): Promise<void>;
+  /** For a gauge. */
+  countReviews(): Promise<{ open: number; overdue: number }>;
   saveCatalogue(digest: string, source: string): Promise<void>;
   catalogueSource(digest: string): Promise<string | null>;
   /** Of writes that hold a guard, by state; for a gauge. */
@@ -109,14 +116,20 @@ export function openLedger(options: LedgerOptions, sealer: Sealer): LedgerStore 
         values: [alias.tenant, hex(alias.callKey), hex(alias.fingerprint), alias.operationId, alias.previous],
       });
     },
-    async witness(attempt, receipt) {
-      const [row] = await plain<{ state: OperationState }>(witnessStatement(attempt, receipt));
+    async witness(attempt, receipt, review) {
+      const [row] = await plain<{ state: OperationState }>(witnessStatement(attempt, receipt, review));
       return row?.state ?? null;
     },
     take: async (owner, leaseMs, limit) => toTaken(await plain<OperationRow>(takeStatement(owner, leaseMs, limit)), sealer),
     renew: async (owner, leaseMs, held) => void (await plain(renewStatement(owner, leaseMs, held))),
     handOver: async (owner) => void (await plain(handOverStatement(owner))),
     removeOrphanGuards: async (olderThanMs) => void (await plain(orphanGuardsStatement(olderThanMs))),
+    escalateReviews: async () => toEscalated(await plain<EscalatedRow>(escalateStatement())),
+    adoptReviews: async (deadlineMs) => void (await plain(adoptStatement(deadlineMs))),
+    async countReviews() {
+      const [row] = await plain<{ open: number; overdue: number }>(countReviewsStatement());
+      return row ?? { open: 0, overdue: 0 };
+    },
     async saveCatalogue(digest, source) {
       await plain({ name: 'save', text: 'insert into catalogues (digest, source) values ($1, $2) on conflict do nothing', values: [digest, source] });
     },

@@ -1,11 +1,14 @@
 /** What the control plane reads: keyset pages, always of one tenant, on connections of its own and bounded in time. */
 import type pg from 'pg';
-import { LedgerUnavailable } from '../errors.js';
-import type { Page, ReceiptFilter, Records } from '../ports.js';
+import type { Reviews } from '../gate/ports.js';
+import type { Page, Records } from '../ports.js';
 import type { JsonObject } from '../model.js';
 import { firstIdAt } from '../receipt-id.js';
-import { createPool, errorKind } from './connection.js';
-import { type List, readCursor, writeCursor } from './cursor.js';
+import { createPool } from './connection.js';
+import { readCursor } from './cursor.js';
+import { inSnapshot, instant, page, Where } from './pages.js';
+import { findReview, listReviews } from './reviews.js';
+import type { Sealer } from './seal.js';
 
 export interface RecordsOptions {
   url: string;
@@ -17,11 +20,12 @@ export interface RecordsOptions {
 }
 
 export interface RecordStore extends Records {
+  reviews: Reviews;
   close(): Promise<void>;
 }
 
 /** All reads reject with BadCursor for a cursor that is none, and LedgerUnavailable when the database is away, busy or too slow. */
-export function openRecords(options: RecordsOptions): RecordStore {
+export function openRecords(options: RecordsOptions, sealer: Sealer): RecordStore {
   // The server ends a statement first; the client's own timer is for a server that does not answer at all.
   const pool = createPool({ ...options, preparedStatements: false, statementTimeoutMs: options.statementTimeoutMs + 1_000 }, options.poolSize);
   // The statement that was under way fails too and says it; without a listener a lost connection would end the process.
@@ -73,24 +77,12 @@ export function openRecords(options: RecordsOptions): RecordStore {
         receipts: story.receipts.map(({ body }) => JSON.parse(body) as JsonObject),
       };
     },
+    reviews: {
+      list: (tenant, filter) => read((client) => listReviews(client, tenant, filter)),
+      find: (tenant, id) => read((client) => findReview(client, sealer, tenant, id)),
+    },
     close: () => pool.end(),
   };
-}
-
-/** One snapshot for all that `work` reads. The timeout is the transaction's own, so that it also holds behind a pooler that shares sessions. */
-async function inSnapshot<T>(pool: pg.Pool, timeoutMs: number, work: (client: pg.PoolClient) => Promise<T>): Promise<T> {
-  let client: pg.PoolClient | undefined;
-  try {
-    client = await pool.connect();
-    await client.query(`begin transaction isolation level repeatable read read only; set local statement_timeout = ${timeoutMs}`);
-    const result = await work(client);
-    await client.query('commit');
-    client.release();
-    return result;
-  } catch (error) {
-    client?.release(true); // whatever state it is in, nobody else gets it
-    throw errorKind(error) === 'row' ? error : new LedgerUnavailable(error);
-  }
 }
 
 /** Receipts are dated to the millisecond: the first one that is not before an instant, whose fraction may be finer. */
@@ -106,10 +98,8 @@ function inUtc(text: string): string {
   return `${new Date(text).toISOString().slice(0, 19)}.${fraction}Z`;
 }
 
-const instant = (column: string): string => `to_char(${column} at time zone 'utc', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"')`;
-
 const summaryColumns = `operation_id, generation, state, outcome, reason, verified, effect, tool, contract_version, contract_digest, principal, subject,
-  session_id, turn_id, intent_id, call_id, purpose, attempt, attempts, fence, owner, decision_receipt, effect_receipt,
+  session_id, turn_id, intent_id, call_id, purpose, attempt, attempts, fence, owner, decision_receipt, effect_receipt, review_id,
   ${instant('created_at')} as created_at, ${instant('settled_at')} as settled_at, ${instant('due_at')} as due_at`;
 
 type Summary = JsonObject & { operation_id: string; created_at: string };
@@ -117,33 +107,4 @@ type Summary = JsonObject & { operation_id: string; created_at: string };
 function summary(row: Summary): JsonObject {
   const { operation_id, ...rest } = row;
   return { id: operation_id, ...rest };
-}
-
-/** Conditions with their values, of which the tenant is always the first. */
-class Where {
-  private readonly conditions = ['tenant = $1'];
-  readonly values: unknown[];
-
-  constructor(tenant: string) {
-    this.values = [tenant];
-  }
-
-  get text(): string {
-    return this.conditions.join(' and ');
-  }
-
-  add(condition: string, ...values: unknown[]): void {
-    this.conditions.push(condition.replaceAll('?', () => `$${this.values.push(values.shift())}`));
-  }
-
-  equal(filter: ReceiptFilter & { state?: string }, columns: readonly (keyof typeof filter & string)[]): void {
-    for (const column of columns) if (filter[column] !== undefined) this.add(`${column} = ?`, filter[column]);
-  }
-}
-
-function page<Row>(list: List, rows: Row[], limit: number, item: (row: Row) => JsonObject, key: (row: Row) => string[]): Page<JsonObject> {
-  const items = rows.slice(0, limit);
-  const last = items.at(-1);
-  const more = rows.length > limit && last !== undefined;
-  return { items: items.map(item), next_cursor: more ? writeCursor(list, key(last)) : null };
 }

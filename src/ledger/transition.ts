@@ -1,6 +1,6 @@
 /**
- * One conditional update per transition, state and fence in its WHERE, with its receipt and its released guard keys, in one statement. A
- * row that somebody else moved is simply not there, and nothing else of it is written.
+ * One conditional update per transition, state and fence in its WHERE, with its receipts, its released guard keys and the review that it
+ * opens or closes, in one statement. A row that somebody else moved is simply not there, and nothing else of it is written.
  *
  * A repeat after a lost acknowledgement finds its own `write_id` and counts as moved. Once an effect was seen, by whomever, no transition
  * denies it or sends again: a late witness does not raise the fence, so this condition is what stops who is deciding at that moment.
@@ -17,8 +17,8 @@ with move as materialized (
     n integer, tenant text, operation_id text, write_id uuid, from_states text[], fence integer, to_state text,
     outcome text, outcome_set boolean, reason text, reason_set boolean, verified boolean, effect_seen boolean, attempts jsonb,
     unknown_attempts integer, send_attempt integer, send_attempt_id uuid, send_window_ms float8, due_ms float8, due_set boolean,
-    absent_ms float8, absent_set boolean, release boolean, sealed_answer bytea, settle boolean, refund boolean, effect_receipt text,
-    receipt_id text, receipt_kind text, receipt_disposition text, receipt_outcome text, receipt_at timestamptz, receipt_digest bytea, receipt_body text)
+    absent_ms float8, absent_set boolean, reconcile_ms float8, release boolean, sealed_answer bytea, settle boolean, refund boolean, effect_receipt text,
+    review_id text, review_ms float8, decided json, receipts json)
 ),
 moved as materialized (
   update operations o set
@@ -35,6 +35,8 @@ moved as materialized (
     send_by = case when m.send_attempt is not null then now() + m.send_window_ms * interval '1 ms' else o.send_by end,
     due_at = case when m.due_set then now() + m.due_ms * interval '1 ms' when m.settle then null else o.due_at end,
     absent_from = case when m.absent_set then now() + m.absent_ms * interval '1 ms' else o.absent_from end,
+    reconcile_by = case when m.reconcile_ms is not null then now() + m.reconcile_ms * interval '1 ms' else o.reconcile_by end,
+    review_id = coalesce(m.review_id, o.review_id),
     owner = case when m.release or m.settle then null else o.owner end,
     sealed_answer = coalesce(m.sealed_answer, o.sealed_answer),
     sealed_request = case when m.settle and m.due_ms is null then null else o.sealed_request end,
@@ -43,18 +45,29 @@ moved as materialized (
   from move m
   where o.tenant = m.tenant and o.operation_id = m.operation_id and o.fence = m.fence and o.state = any (m.from_states)
     and o.write_id <> m.write_id
-    and not (o.effect_seen and (m.send_attempt is not null or m.to_state in ('rejected', 'failed', 'rate_limited', 'cancelled')))
-  returning o.tenant, o.operation_id, o.session_id, o.intent_id, o.principal, o.tool, o.budget_scope, m.n, m.settle, m.refund,
-    m.receipt_id, m.receipt_kind, m.receipt_disposition, m.receipt_outcome, m.receipt_at, m.receipt_digest, m.receipt_body
+    and not (o.effect_seen and (m.send_attempt is not null or m.to_state in ('rejected', 'failed', 'rate_limited', 'cancelled', 'abandoned')))
+  returning o.tenant, o.operation_id, o.session_id, o.intent_id, o.principal, o.tool, o.budget_scope, o.reason, m.n, m.settle, m.refund,
+    m.review_id, m.review_ms, m.decided, m.receipts
 ),
 receipted as (
   insert into receipts (
     tenant, id, kind, operation_id, session_id, intent_id, principal, tool, disposition, outcome, recorded_at, digest, body)
-  select
-    d.tenant, d.receipt_id, d.receipt_kind, d.operation_id, d.session_id, d.intent_id, d.principal, d.tool, d.receipt_disposition,
-    d.receipt_outcome, d.receipt_at, d.receipt_digest, d.receipt_body
+  select d.tenant, r.id, r.kind, d.operation_id, d.session_id, d.intent_id, d.principal, d.tool, r.disposition, r.outcome, r.recorded_at, r.digest, r.body
+  from moved d cross join lateral json_to_recordset(d.receipts) as r (
+    id text, kind text, disposition text, outcome text, recorded_at timestamptz, digest bytea, body text)
+),
+opened as (
+  insert into reviews (tenant, id, operation_id, tool, reason, deadline)
+  select d.tenant, d.review_id, d.operation_id, d.tool, d.reason, now() + d.review_ms * interval '1 ms'
   from moved d
-  where d.receipt_id is not null
+  where d.review_id is not null
+),
+closed as (
+  update reviews r set
+    decision = d.decided->>'decision', decided_at = now(), decided_by = d.decided->>'by', decided_because = d.decided->>'because',
+    decision_receipt = d.decided->>'receipt'
+  from moved d
+  where d.decided is not null and r.tenant = d.tenant and r.id = d.decided->>'review'
 ),
 refunded as (
   update budgets b set used = greatest(0, b.used - c.n)
@@ -82,8 +95,7 @@ export interface TransitionResult { n: number; moved: boolean }
 
 export function transitionStatement(transitions: Transition[], sealer: Sealer): Statement {
   const rows = transitions.map((transition, n) => {
-    const receipt = transition.receipt ? receiptRow(transition.receipt) : null;
-    const { tenant, operationId } = transition;
+    const { tenant, operationId, review, decided } = transition;
     return {
       n, tenant, operation_id: operationId, write_id: transition.writeId, from_states: transition.from, fence: transition.fence, to_state: transition.to,
       outcome: transition.outcome ?? null, outcome_set: transition.outcome !== undefined,
@@ -93,12 +105,12 @@ export function transitionStatement(transitions: Transition[], sealer: Sealer): 
       send_attempt: transition.send?.attempt ?? null, send_attempt_id: transition.send?.attemptId ?? null, send_window_ms: transition.send?.windowMs ?? null,
       due_ms: transition.dueInMs ?? null, due_set: transition.dueInMs !== undefined,
       absent_ms: transition.absentInMs ?? null, absent_set: transition.absentInMs !== undefined,
-      release: transition.release ?? false,
+      reconcile_ms: transition.reconcileInMs ?? null, release: transition.release ?? false,
       sealed_answer: transition.answer ? hex(sealer.seal(JSON.stringify(transition.answer), answerPlace(tenant, operationId))) : null,
       settle: transition.settle ?? false, refund: transition.refund ?? false, effect_receipt: transition.effectReceipt ?? null,
-      receipt_id: receipt?.id ?? null, receipt_kind: receipt?.kind ?? null, receipt_disposition: receipt?.disposition ?? null,
-      receipt_outcome: receipt?.outcome ?? null, receipt_at: receipt?.recorded_at ?? null, receipt_digest: receipt?.digest ?? null,
-      receipt_body: receipt?.body ?? null,
+      review_id: review?.id ?? null, review_ms: review?.deadlineMs ?? null,
+      decided: decided ? { review: decided.review, decision: decided.decision, by: decided.by, because: decided.because, receipt: decided.receipt.id } : null,
+      receipts: [...(decided ? [decided.receipt] : []), ...(transition.receipt ? [transition.receipt] : [])].map(receiptRow),
     };
   });
   return { name: 'transition', text: transitionText, values: [JSON.stringify(rows)] };

@@ -7,16 +7,19 @@
  */
 import type { Operation } from '../gate/ports.js';
 import type { Parts } from '../gate/parts.js';
-import { becomeUnknown, pollAccepted, pursueUnknown, verifyLater } from '../gate/reconcile.js';
+import { becomeUnknown, pollAccepted, pursueUnknown, sendAsDecided, verifyLater } from '../gate/reconcile.js';
 import type { Finding } from '../gate/finding.js';
 import { route } from '../gate/route.js';
+import { openRun, processLost } from '../gate/open-run.js';
 import type { Run } from '../gate/run.js';
-import { guardTopic } from '../gate/turn.js';
+import { announceSettled, dueTopic } from '../gate/topics.js';
 
 export interface SweeperOptions {
   parts: Parts;
   take(limit: number): Promise<Operation[]>;
   removeOrphanGuards(): Promise<void>;
+  escalateReviews(): Promise<{ tenant: string; id: string; operationId: string; tool: string; reason: string }[]>;
+  adoptReviews(): Promise<void>;
   intervalMs: number;
   concurrency: number;
   recovered(state: string): void;
@@ -25,11 +28,12 @@ export interface SweeperOptions {
 /** How long one visit may look before the operation is put down again. */
 const visitMs = 1500;
 const noContractMs = 10_000;
-const orphansEvery = 60;
+/** Of sweeps: what a crash or an older replica left behind is rare. */
+const leftoversEvery = 60;
+const escalationEvery = 4;
 
 export class Sweeper {
   private readonly working = new Set<Promise<void>>();
-  private timer: NodeJS.Timeout | undefined;
   private round: Promise<void> = Promise.resolve();
   private stopped = false;
   private sweeps = 0;
@@ -37,24 +41,31 @@ export class Sweeper {
   constructor(private readonly options: SweeperOptions) {}
 
   start(): void {
+    if (this.stopped) return;
     this.round = this.sweep()
       .catch((error: unknown) => this.options.parts.log.warn({ err: error }, 'recovery could not look; it tries again'))
       .then(() => {
-        if (!this.stopped) this.timer = setTimeout(() => this.start(), this.options.intervalMs * (0.75 + Math.random() / 2));
+        if (!this.stopped) void this.pause().then(() => this.start());
       });
+  }
+
+  /** Until the next look, or until somebody says that something is due. */
+  private pause(): Promise<void> {
+    return this.options.parts.locks.heard(dueTopic, this.options.intervalMs * (0.75 + Math.random() / 2));
   }
 
   /** A round under way may still take something: it is waited for first. */
   async stop(): Promise<void> {
     this.stopped = true;
-    clearTimeout(this.timer);
+    this.options.parts.locks.announce(dueTopic); // ends the pause
     await this.round;
     await Promise.allSettled(this.working);
   }
 
   private async sweep(): Promise<void> {
-    const { concurrency, take, removeOrphanGuards } = this.options;
-    if (this.sweeps++ % orphansEvery === 0) await removeOrphanGuards();
+    const { concurrency, take, removeOrphanGuards, adoptReviews } = this.options;
+    if (this.sweeps++ % leftoversEvery === 0) await Promise.all([removeOrphanGuards(), adoptReviews()]);
+    if (this.sweeps % escalationEvery === 0) await this.escalate();
     const room = concurrency - this.working.size;
     if (room <= 0) return;
     for (const operation of await take(room)) {
@@ -62,6 +73,13 @@ export class Sweeper {
         .catch((error: unknown) => this.options.parts.log.warn({ err: error, operation: operation.id }, 'recovery of an operation failed; it tries again'))
         .finally(() => this.working.delete(visit));
       this.working.add(visit);
+    }
+  }
+
+  /** Once for each: the review stays open, and whoever watches the log or the gauge knows that nobody has come. */
+  private async escalate(): Promise<void> {
+    for (const { id, operationId: operation, tool, reason } of await this.options.escalateReviews()) {
+      this.options.parts.log.error({ review: id, operation, tool, reason }, 'a review is past its deadline and nobody has decided it; it stays open');
     }
   }
 
@@ -75,31 +93,10 @@ export class Sweeper {
       recovered(run.operation.state);
     } finally {
       release();
-      parts.locks.announce(operation.id);
-      const { baseline } = operation.dossier ?? {};
-      if (baseline?.entity) parts.locks.announce(guardTopic(operation.tenant, baseline.entity));
+      announceSettled(parts, operation);
     }
   }
 }
-
-async function openRun(parts: Parts, operation: Operation): Promise<Run | null> {
-  const catalogue = await parts.catalogueOf(operation.catalogueDigest);
-  const tool = catalogue?.tools.get(operation.tool);
-  if (!tool || !operation.dossier) return null;
-  const now = performance.now();
-  const { clock } = operation;
-  return {
-    parts, tool, operation, dossier: operation.dossier,
-    absentFrom: clock.untilAbsent === null ? null : now + clock.untilAbsent,
-    firstSentAt: now - (clock.sinceFirstSent ?? clock.sinceCreated),
-    reconcileBy: now + (clock.untilReconcileBy ?? parts.settings.reconcileDeadlineMs),
-    takenOver: operation.state === 'sending' || operation.attempts.some(({ reason }) => reason === processLost),
-    witnessed: false,
-    legalActions: () => [],
-  };
-}
-
-const processLost = 'process_lost';
 
 async function resume(run: Run, until: number): Promise<Finding> {
   const { operation, tool } = run;
@@ -110,6 +107,7 @@ async function resume(run: Run, until: number): Promise<Finding> {
     }
     case 'unknown': return pursueUnknown(run, until);
     case 'accepted': return pollAccepted(run, until);
+    case 'approved': return sendAsDecided(run, until);
     case 'committed': return verifyLater(run, until);
     default: return { kind: 'later', dueInMs: noContractMs };
   }

@@ -18,6 +18,8 @@ export interface Metrics {
   flush(lane: string, rows: number, seconds: number): void;
   /** Open operations of the installation, as last counted; a state that is not named has none. */
   operationsOpen(counts: Partial<Record<OperationState, number>>): void;
+  /** Reviews that wait for a person, and how many of them are past their deadline. */
+  reviewsOpen(counts: { open: number; overdue: number }): void;
   recovered(event: RecoveryEvent, operations?: number): void;
   reloaded(outcome: 'swapped' | 'refused'): void;
   /** @param sample `route` is the template of a path, never the path */
@@ -49,6 +51,7 @@ export function createMetrics({ version, process: ofProcess = true }: MetricsOpt
   const flushRows = new Histogram({ name: 'callgate_ledger_flush_rows', help: 'Rows in one commit of the ledger.', labelNames: ['lane'], buckets: rowsBuckets, registers });
   const flushSeconds = new Histogram({ name: 'callgate_ledger_flush_seconds', help: 'Time of one commit of the ledger.', labelNames: ['lane'], buckets: secondsBuckets, registers });
   const open = new Gauge({ name: 'callgate_operations_open', help: 'Operations that have not ended.', labelNames: ['state'], registers });
+  const reviews = new Gauge({ name: 'callgate_reviews_open', help: 'Reviews that wait for a person.', labelNames: ['overdue'], registers });
   const recoveries = new Counter({ name: 'callgate_recoveries_total', help: 'Operations that recovery dealt with.', labelNames: ['event'], registers });
   const reloads = new Counter({ name: 'callgate_contract_reloads_total', help: 'Changed sets of contracts, swapped in or refused.', labelNames: ['outcome'], registers });
   const requests = new Histogram({ name: 'callgate_http_request_seconds', help: 'HTTP requests.', labelNames: ['plane', 'method', 'route', 'status'], buckets: secondsBuckets, registers });
@@ -66,6 +69,10 @@ export function createMetrics({ version, process: ofProcess = true }: MetricsOpt
     },
     operationsOpen(counts) {
       for (const state of openStates) open.set({ state }, counts[state] ?? 0);
+    },
+    reviewsOpen(counts) {
+      reviews.set({ overdue: 'false' }, counts.open - counts.overdue);
+      reviews.set({ overdue: 'true' }, counts.overdue);
     },
     recovered: (event, operations = 1) => recoveries.inc({ event }, operations),
     reloaded: (outcome) => reloads.inc({ outcome }),

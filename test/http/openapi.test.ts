@@ -152,6 +152,26 @@ describe('real answers over real sockets satisfy the schemas', () => {
     for (const headers of [{}, as('agent')]) await visit('/v1/receipts', '/v1/receipts', headers);
     for (const path of ['/healthz', '/readyz', '/metrics', '/docs']) await visit(path, path, {});
     for (const code of ['IN_PROGRESS', 'NONE']) await visit('/docs/problems/{code}', `/docs/problems/${code}`, {});
+    const summary = { id: 'rev_1', state: 'open', operation_id: 'op_1', tool: 't', reason: 'MISMATCH', opened_at: receipt.recorded_at, deadline: receipt.recorded_at, overdue: true, escalated_at: null, decision: null };
+    const decided = { ...summary, state: 'decided', decision: { decision: 'resend', by: 'r', at: receipt.recorded_at, because: 'b', receipt: 'rcp_1' } };
+    const option = { possible: false, does: 'x', against: 'y', asks_service_first: true };
+    const review = { digest: 'sha256:0', operation: {}, arguments: null, entity: null, approved_by: [], attempts: [], evidence: [receipt], options: { resend: option } };
+    const desk = await listen({
+      reviews: {
+        list: async () => ({ items: [summary, decided], next_cursor: null }), one: async (_tenant, id) => (id === 'rev_1' ? { ...summary, ...review } : null),
+        decide: async (_person, id) => (id === 'rev_1' ? { ...decided, ...review, digest: null, options: {} } : refuse(id.slice(4) as ProblemCode, 'x')),
+      },
+    });
+    for (const url of ['/v1/reviews', '/v1/reviews?state=odd']) await held('get', '/v1/reviews', await fetch(desk.control + url, { headers: as('reviewer') }));
+    for (const id of ['rev_1', 'rev_2']) await held('get', '/v1/reviews/{id}', await fetch(`${desk.control}/v1/reviews/${id}`, { headers: as('reviewer') }));
+    const verdict = JSON.stringify({ decision: 'resend', reason: 'r', expected_digest: 'd' });
+    for (const id of ['rev_1', 'rev_REVIEW_NOT_FOUND', 'rev_ALREADY_DECIDED', 'rev_EVIDENCE_CHANGED', 'rev_DECISION_NOT_POSSIBLE', 'rev_DISTINCT_PERSON_REQUIRED']) {
+      await held('post', '/v1/reviews/{id}/decision', await post(`${desk.control}/v1/reviews/${id}/decision`, as('reviewer'), verdict));
+    }
+    for (const body of ['{', '{}', '{"n":9007199254740993}', ' '.repeat(300_000)]) {
+      await held('post', '/v1/reviews/{id}/decision', await post(`${desk.control}/v1/reviews/rev_1/decision`, as('reviewer'), body));
+    }
+    await held('post', '/v1/reviews/{id}/decision', await post(`${desk.control}/v1/reviews/rev_1/decision`, as('auditor'), verdict));
     expect(await visit('/openapi.json', '/openapi.json', {})).toEqual(openapi);
     const unready = await listen({ health: { readiness: async () => ({ ready: false, checks: { postgres: { state: 'down' } } }) } });
     await held('get', '/readyz', await fetch(`${unready.control}/readyz`));

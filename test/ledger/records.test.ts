@@ -7,6 +7,7 @@ import { migrate } from '../../src/ledger/migrate.js';
 import { openRecords, type RecordStore } from '../../src/ledger/records.js';
 import type { JsonObject } from '../../src/model.js';
 import { projectFile } from '../../src/project.js';
+import { createSealer } from '../../src/ledger/seal.js';
 import { newReceiptId, timeOfId } from '../../src/receipt-id.js';
 import { freshDatabase } from '../support/servers.js';
 import { openTcpProxy } from '../support/tcp-proxy.js';
@@ -24,7 +25,7 @@ beforeAll(async () => {
   await migrate(url, projectFile('migrations'));
   db = new pg.Client({ connectionString: url });
   await db.connect();
-  records = openRecords(options(url));
+  records = openRecords(options(url), createSealer('seal'));
 });
 afterAll(async () => {
   await records.close();
@@ -220,7 +221,7 @@ describe('when the database is away or slow, records', () => {
 
   it('survive connections that are refused, cut or silent, and come back', async () => {
     const proxy = await openTcpProxy(url);
-    const through = openRecords(options(proxy.url));
+    const through = openRecords(options(proxy.url), createSealer('seal'));
     await addReceipts([{}]);
     expect((await through.receipts('acme', { limit: 1 })).items).toHaveLength(1);
     await db.query(`select pg_terminate_backend(pid) from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid()`);

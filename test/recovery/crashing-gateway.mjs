@@ -23,6 +23,7 @@ const fuse = async (here) => {
   await passed();
 };
 
+const waitsToBeSent = new Set();
 const gateway = await startGateway(loaded.config, {
   ledger: (ledger) => ({
     ...ledger,
@@ -34,10 +35,15 @@ const gateway = await startGateway(loaded.config, {
     },
     async transition(transition) {
       if (transition.settle) await fuse('before_settle');
+      if (transition.send && waitsToBeSent.has(transition.operationId)) await fuse('before_decided_send');
       const moved = await ledger.transition(transition);
       if (transition.to === 'unknown') await fuse('after_unknown');
       if (transition.send) await fuse('after_resend_intent');
       if (transition.settle) await fuse('after_settle');
+      if (transition.decided) {
+        waitsToBeSent.add(transition.operationId);
+        await fuse('after_decision');
+      }
       return moved;
     },
   }),

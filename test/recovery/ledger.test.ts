@@ -103,6 +103,8 @@ describe('a server that cannot write any more', () => {
   });
 });
 
+const review = { id: 'rev_1', deadlineMs: 60_000 };
+
 /** Every transition is one conditional update. If a stale owner, or one who denies what was seen, got through, effects would double. */
 describe('who may move an operation', () => {
   it('nobody under an old fence; and nobody denies or sends again what was seen to have happened, under whatever fence', async () => {
@@ -111,9 +113,9 @@ describe('who may move an operation', () => {
     await sql(`update operations set due_at = now() - interval '1 s' where operation_id = 'op_seen'`);
     expect(await ledger.take('other', 60_000, 10)).toMatchObject([{ id: 'op_seen', fence: 2 }]);
     expect(await ledger.transition(settlement('seen'))).toBe(false);
-    expect(await ledger.witness(1, receipt('op_seen', 'effect'))).toBe('sending');
+    expect(await ledger.witness(1, receipt('op_seen', 'effect'), review)).toBe('sending');
     const denied = { fence: 2, outcome: 'not_committed', effectSeen: false } as const;
-    for (const to of ['rejected', 'failed', 'rate_limited', 'cancelled'] as const) expect(await ledger.transition(settlement('seen', { ...denied, to }))).toBe(false);
+    for (const to of ['rejected', 'failed', 'rate_limited', 'cancelled', 'abandoned'] as const) expect(await ledger.transition(settlement('seen', { ...denied, to }))).toBe(false);
     const { settle: _, ...again } = settlement('seen', { fence: 2, to: 'sending', send: { attempt: 2, attemptId: randomUUID(), windowMs: 1000 } });
     expect(await ledger.transition(again)).toBe(false);
     expect(await ledger.transition(settlement('seen', { fence: 2 }))).toBe(true);
@@ -224,7 +226,7 @@ describe('plans', () => {
         expect(scans.exec(plan)?.[0], `${name}:\n${plan}`).toBeUndefined();
       }
       const direct = [
-        takeStatement('r', 1000, 64), witnessStatement(1, receipt('op_5', 'effect')),
+        takeStatement('r', 1000, 64), witnessStatement(1, receipt('op_5', 'effect'), review),
         { name: 'get', text: `select ${operationColumns} from operations o where o.tenant = $1 and o.operation_id = $2`, values: ['acme', 'op_5'] },
       ];
       for (const { name, text, values } of direct) {

@@ -6,11 +6,13 @@ import { projectFile } from '../../src/project.js';
 import { Agent, type House } from '../support/gateway.js';
 
 export type CrashPoint =
-  | 'before_reserve' | 'after_reserve' | 'after_exchange' | 'before_settle' | 'after_settle' | 'after_unknown' | 'after_first_readback' | 'after_resend_intent' | 'never';
+  | 'before_reserve' | 'after_reserve' | 'after_exchange' | 'before_settle' | 'after_settle' | 'after_unknown' | 'after_first_readback' | 'after_resend_intent'
+  | 'after_decision' | 'before_decided_send' | 'never';
 
 export interface Fused {
   process: ChildProcess;
   agent: Agent;
+  control(key: string): Agent;
   /** Resolves with the signal or code by which it ended. */
   ended: Promise<string>;
   signal(name: NodeJS.Signals): void;
@@ -24,16 +26,16 @@ export async function spawnFused(house: House, point: CrashPoint, env: Record<st
   });
   const ended = once(child, 'exit').then(([code, signal]) => String(signal ?? code));
   let stderr = '';
-  const agentUrl = await new Promise<string>((resolve, reject) => {
+  const [agentUrl, controlUrl] = await new Promise<[string, string]>((resolve, reject) => {
     child.stderr?.on('data', (chunk: Buffer) => {
       stderr += chunk.toString();
-      const url = /agents at (http:\S+) and/.exec(stderr)?.[1];
-      if (url) resolve(url);
+      const urls = /agents at (http:\S+) and people at (http:\S+)/.exec(stderr);
+      if (urls) resolve([urls[1] as string, urls[2] as string]);
     });
     void ended.then((how) => reject(new Error(`it ended (${how}) before it served: ${stderr}`)));
   });
   return {
-    process: child, agent: new Agent(agentUrl, house.keys.agent), ended,
+    process: child, agent: new Agent(agentUrl, house.keys.agent), control: (key) => new Agent(controlUrl, key), ended,
     signal: (name) => void child.kill(name),
     stopped: () => until(() => stateOf(child.pid as number) === 'T', 10_000),
   };

@@ -3,6 +3,7 @@ import type { Joints } from '../../src/main.js';
 import type { Exchange } from '../../src/upstream/exchange.js';
 import { type Agent, type CallBody, type House, openGateway, openHouse, type Opened, unique } from '../support/gateway.js';
 import { extraOrder } from './many-orders.js';
+import { decide, decideNow, reviewOf } from '../people/reviews.js';
 import { type Fused, spawnFused, until } from './process.js';
 import { deadlineMs, leaseMs, quickContracts, quickEnv, sendWindowMs, settleMs } from './quick.js';
 
@@ -101,6 +102,33 @@ describe('a replica is stopped, another takes over, the first one wakes', () => 
       expect(await creditsOf(order)).toHaveLength(1);
     }));
 
+  it('a late effect of what is in review already is kept there, and a decision that was made without it finds nothing', () =>
+    scene('after_exchange', { CALLGATE_RECONCILE_DEADLINE: '1s' }, async ({ slow, second, call, order }) => {
+      const first = slow.agent.credit(call);
+      await slow.stopped();
+      const { agent, control } = await second(blind);
+      const { items: [open] } = (await control().get(`/v1/operations?session_id=${call['session_id']}`)) as unknown as { items: { id: string }[] };
+      const operation = open?.id as string;
+      let review = '';
+      await until(async () => {
+        const { disposition, review_id: id } = await agent.get(`/v1/operations/${operation}`);
+        review = id ?? '';
+        return disposition === 'review';
+      }, leaseMs + sendWindowMs + deadlineMs + settleMs + 6_000);
+      const desk = control(house.keys.reviewer);
+      const before = await reviewOf(desk, review);
+      expect(before).toMatchObject({ operation: { effect_seen: false }, options: { abandon: { possible: true } } });
+      slow.signal('SIGCONT');
+      expect(await first).toMatchObject({ operation_id: operation, disposition: 'review' });
+      expect(await decide(desk, review, { decision: 'abandon', expected_digest: before.digest })).toMatchObject({ http: 409, code: 'EVIDENCE_CHANGED' });
+      const after = await reviewOf(desk, review);
+      expect(after).toMatchObject({ id: review, state: 'open', operation: { effect_seen: true }, options: { abandon: { possible: false } } });
+      expect(after.evidence).toHaveLength(before.evidence.length + 1);
+      const [credit] = (await creditsOf(order)) as { receipt_id: string }[];
+      expect(await decideNow(desk, review, { decision: 'committed', result: { receipt_id: credit?.receipt_id, amount: 2500 } })).toMatchObject({ http: 200 });
+      expect(await agent.get(`/v1/operations/${operation}`)).toMatchObject({ disposition: 'executed', result: { receipt_id: credit?.receipt_id } });
+    }));
+
   it('a late effect of what was called absent is contradicted: review, with a correcting receipt, and nobody is told that all is well', () =>
     scene('after_exchange', { CALLGATE_CONTRACTS_FOLDER: quickContracts([['retry: { attempts: 3, elapsed: 20s }', 'retry: { attempts: 1, elapsed: 20s }']]) },
       async ({ slow, second, call, order }) => {
@@ -116,6 +144,11 @@ describe('a replica is stopped, another takes over, the first one wakes', () => 
         expect(state).toBe('review');
         const denied = receipts.find(({ kind, disposition }) => kind === 'effect' && disposition === 'rejected');
         expect(receipts.at(-1)).toMatchObject({ kind: 'effect', disposition: 'review', reason: 'CONTRADICTED', corrects: denied?.id });
+        const { review_id: review } = await agent.get(`/v1/operations/${absent}`);
+        const desk = control(house.keys.reviewer);
+        expect(await reviewOf(desk, review as string)).toMatchObject({ state: 'open', reason: 'CONTRADICTED', options: { committed: { possible: true }, not_committed: { possible: false } } });
+        expect(await decideNow(desk, review as string, { decision: 'committed' })).toMatchObject({ http: 200 });
+        expect(await agent.get(`/v1/operations/${absent}`)).toMatchObject({ disposition: 'executed', outcome: 'committed' });
         // The service honours the key, which stays over generations without an effect: not even the lie made it pay twice.
         expect(await creditsOf(order)).toHaveLength(1);
       }));

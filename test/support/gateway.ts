@@ -88,7 +88,10 @@ export class Shop {
 }
 
 /** The keys that every test gateway has; each opens one door. */
-export interface TestKeys { agent: string; otherAgent: string; otherSubject: string; otherTenant: string; auditor: string; application: string }
+export interface TestKeys { agent: string; otherAgent: string; otherSubject: string; otherTenant: string; auditor: string; application: string; reviewer: string; secondReviewer: string; admin: string;
+  /** A reviewer who is also the proposer of `agent`, and one who is its subject. */
+  proposingReviewer: string; subjectReviewer: string;
+}
 
 function keyRecords(keys: TestKeys): KeyRecord[] {
   const record = (key: string, more: Partial<KeyRecord>): KeyRecord => ({
@@ -102,6 +105,11 @@ function keyRecords(keys: TestKeys): KeyRecord[] {
     record(keys.otherTenant, { tenant: 'globex', principal: 'agent-1', subject: 'C-90' }),
     record(keys.auditor, { principal: 'auditor', roles: ['auditor'], subject: null, purposes: [] }),
     record(keys.application, { principal: 'application', roles: ['application'], subject: null, purposes: [] }),
+    record(keys.reviewer, { principal: 'reviewer-1', roles: ['reviewer'], subject: null, purposes: [] }),
+    record(keys.secondReviewer, { principal: 'reviewer-2', roles: ['reviewer'], subject: null, purposes: [] }),
+    record(keys.admin, { principal: 'admin', roles: ['admin'], subject: null, purposes: [] }),
+    record(keys.proposingReviewer, { principal: 'agent-1', roles: ['reviewer'], subject: null, purposes: [] }),
+    record(keys.subjectReviewer, { principal: 'C-17', roles: ['reviewer'], subject: null, purposes: [] }),
   ];
 }
 
@@ -122,6 +130,7 @@ export async function openHouse(env: Record<string, string> = {}): Promise<House
   await migrate(databaseUrl, projectFile('migrations'));
   const keys: TestKeys = {
     agent: mintKey().key, otherAgent: mintKey().key, otherSubject: mintKey().key, otherTenant: mintKey().key, auditor: mintKey().key, application: mintKey().key,
+    reviewer: mintKey().key, secondReviewer: mintKey().key, admin: mintKey().key, proposingReviewer: mintKey().key, subjectReviewer: mintKey().key,
   };
   const pool = createPool({ url: databaseUrl, preparedStatements: false, statementTimeoutMs: 5_000, connectTimeoutMs: 5_000 }, 1);
   for (const record of keyRecords(keys)) await openKeys(pool).saveKey(record);

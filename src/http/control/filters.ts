@@ -29,7 +29,13 @@ export const receiptQuery = Type.Object({ ...shared, disposition: Type.Optional(
 /** An operation has a state; dispositions are of answers, and so of receipts. */
 export const operationQuery = Type.Object({ ...shared, state: Type.Optional(oneOf(operationStates)) }, { additionalProperties: false });
 
-type SharedQuery = Pick<Static<typeof receiptQuery>, 'limit' | 'from' | 'to'>;
+/** Open ones where nothing is said: what waits for somebody. */
+export const reviewQuery = Type.Object(
+  { state: Type.Optional(oneOf(['open', 'decided'])), tool: shared.tool, reason: Type.Optional(text), limit: shared.limit, cursor: shared.cursor },
+  { additionalProperties: false },
+);
+
+type SharedQuery = Pick<Static<typeof receiptQuery>, 'limit'> & { from?: string; to?: string };
 type Filter<Query extends SharedQuery> = Omit<Query, 'limit'> & Pick<ReceiptFilter, 'limit'>;
 
 export function filterOf<Query extends SharedQuery>(query: Query): Filter<Query> | Refusal {

@@ -1,5 +1,6 @@
 /** The control plane: the records for people and applications; probes, metrics and documentation for everybody. */
 import { requireCredential } from '../authentication.js';
+import { rawBody } from '../body.js';
 import { type App, createServer } from '../server.js';
 import { contractRoutes } from './contracts.js';
 import { docRoutes } from './docs.js';
@@ -7,6 +8,7 @@ import { operationRoutes } from './operations.js';
 import type { ControlServerParts } from './parts.js';
 import { probeRoutes } from './probes.js';
 import { receiptRoutes } from './receipts.js';
+import { reviewRoutes } from './reviews.js';
 
 /** Builds and does not listen: `await app.listen({ host, port })` does. */
 export function buildControlServer(parts: ControlServerParts): App {
@@ -15,8 +17,10 @@ export function buildControlServer(parts: ControlServerParts): App {
   app.register(docRoutes, parts);
   app.register(async (scope) => {
     requireCredential(scope, 'control', parts.authenticator);
+    scope.addContentTypeParser('application/json', rawBody(parts.limits.bodyBytes));
     scope.register(receiptRoutes, parts);
     scope.register(operationRoutes, parts);
+    scope.register(reviewRoutes, parts);
     scope.register(contractRoutes, parts);
   });
   return app;

@@ -1,0 +1,54 @@
+/** How the control plane reads: one snapshot, bounded in time, keyset pages within a tenant. */
+import type pg from 'pg';
+import { LedgerUnavailable } from '../errors.js';
+import type { JsonObject } from '../model.js';
+import type { Page } from '../ports.js';
+import { errorKind } from './connection.js';
+import { type List, writeCursor } from './cursor.js';
+
+/** One snapshot for all that `work` reads. The timeout is the transaction's own, so that it also holds behind a pooler that shares sessions. */
+export async function inSnapshot<T>(pool: pg.Pool, timeoutMs: number, work: (client: pg.PoolClient) => Promise<T>): Promise<T> {
+  let client: pg.PoolClient | undefined;
+  try {
+    client = await pool.connect();
+    await client.query(`begin transaction isolation level repeatable read read only; set local statement_timeout = ${timeoutMs}`);
+    const result = await work(client);
+    await client.query('commit');
+    client.release();
+    return result;
+  } catch (error) {
+    client?.release(true); // whatever state it is in, nobody else gets it
+    throw errorKind(error) === 'row' ? error : new LedgerUnavailable(error);
+  }
+}
+
+export const instant = (column: string): string => `to_char(${column} at time zone 'utc', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"')`;
+
+/** Conditions with their values, of which the tenant is always the first. */
+export class Where {
+  private readonly conditions = ['tenant = $1'];
+  readonly values: unknown[];
+
+  constructor(tenant: string) {
+    this.values = [tenant];
+  }
+
+  get text(): string {
+    return this.conditions.join(' and ');
+  }
+
+  add(condition: string, ...values: unknown[]): void {
+    this.conditions.push(condition.replaceAll('?', () => `$${this.values.push(values.shift())}`));
+  }
+
+  equal<Filter extends object>(filter: Filter, columns: readonly (keyof Filter & string)[]): void {
+    for (const column of columns) if (filter[column] !== undefined) this.add(`${column} = ?`, filter[column]);
+  }
+}
+
+export function page<Row>(list: List, rows: Row[], limit: number, item: (row: Row) => JsonObject, key: (row: Row) => string[]): Page<JsonObject> {
+  const items = rows.slice(0, limit);
+  const last = items.at(-1);
+  const more = rows.length > limit && last !== undefined;
+  return { items: items.map(item), next_cursor: more ? writeCursor(list, key(last)) : null };
+}
