@@ -131,10 +131,14 @@ describe('the review queue', () => {
     const { review, operation, order } = await scene('drop_before_commit');
     await house.shop.fault({ tool: 'issue_credit', kind: 'commit_then_drop' });
     expect(await decideNow(desk, review, { decision: 'resend' })).toMatchObject({ http: 200 });
-    let second: Sent | undefined;
-    await until(async () => (second = await open.agent.get(`/v1/operations/${operation}`)).disposition === 'review' && second.review_id !== review, 15_000);
+    let next: string | undefined;
+    await until(async () => {
+      const { disposition, review_id: id } = await open.agent.get(`/v1/operations/${operation}`);
+      next = id;
+      return disposition === 'review' && id !== review;
+    }, 15_000);
     sight.blind = false;
-    expect(await decideNow(desk, second?.review_id as string, { decision: 'committed' })).toMatchObject({ http: 200 });
+    expect(await decideNow(desk, next as string, { decision: 'committed' })).toMatchObject({ http: 200 });
     expect(await open.agent.get(`/v1/operations/${operation}`)).toMatchObject({ disposition: 'executed', verified: true });
     expect(await creditsOf(order)).toMatchObject([{ key: operation }]);
   });
