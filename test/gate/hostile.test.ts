@@ -73,7 +73,7 @@ describe('late evidence of a worker that lost its lease, after absence was prove
     const state = async (): Promise<{ state: string; reason: string }> =>
       (await database.query('select state, reason from operations where session_id = $1 order by generation desc limit 1', [session_id])).rows[0];
     const pending = agent.credit({ session_id, arguments: { order_id: 'O-420', amount: 55 } }, { prefer: 'wait=30' });
-    await sleep(300);
+    while (!(await state())) await sleep(20); // the intent is durable
     await database.query('update operations set due_at = now() where session_id = $1', [session_id]);
     for (let n = 0; n < 100 && (await state()).state !== 'rejected'; n++) await sleep(50);
     expect((await state()).state).toBe('rejected');
