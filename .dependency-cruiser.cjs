@@ -75,6 +75,25 @@ module.exports = {
       to: { path: '^src/(gate|ledger|upstream|locks|policy|recovery|identity|embedded|cli|main|config)' },
     },
     {
+      name: 'client-stands-alone',
+      comment: 'It is installed without the house, and runs where there is no Node: of the house it may know the words, as types.',
+      severity: 'error',
+      from: { path: '^src/client/' },
+      to: { pathNot: '^src/(client/|model\\.ts$)' },
+    },
+    {
+      name: 'client-shares-only-types',
+      severity: 'error',
+      from: { path: '^src/client/' },
+      to: { path: '^src/model\\.ts$', dependencyTypesNot: ['type-only'] },
+    },
+    {
+      name: 'house-needs-no-client',
+      severity: 'error',
+      from: { path: '^src/', pathNot: '^src/client/' },
+      to: { path: '^src/client/' },
+    },
+    {
       name: 'nobody-imports-the-wiring',
       severity: 'error',
       from: { path: '^src/', pathNot: '^src/(main\\.ts$|cli/|development/)' },
