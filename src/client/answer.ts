@@ -63,11 +63,21 @@ interface Unanswered { unanswered?: { type: string; id: string | null }[] }
 export interface OpenaiChatTurn extends Batch { messages: { role: 'tool'; tool_call_id: string; content: string }[] }
 
 /** `input` is to be appended to the input of the next request as it is; none: the model called no tool. */
-export interface OpenaiResponsesTurn extends Batch, Unanswered { input: { type: 'function_call_output'; call_id: string; output: string }[] }
+export interface OpenaiResponsesTurn extends Batch, Unanswered {
+  input: { type: 'function_call_output' | 'custom_tool_call_output'; call_id: string; output: string }[];
+}
 
 /** `message` is to be appended to the conversation as it is; null: the model called no tool. */
 export interface AnthropicTurn extends Batch {
-  message: { role: 'user'; content: { type: 'tool_result'; tool_use_id: string; content: string; is_error?: boolean }[] } | null;
+  message: { role: 'user'; content: { type: 'tool_result'; tool_use_id: string; content: string; is_error?: boolean; toolset_name?: string }[] } | null;
+}
+
+export interface SessionContext {
+  session_id: string;
+  /** For the system prompt: what the session was told, what may be done now, what is left of its budgets. */
+  text: string;
+  entities: { entity: string; state: string | null; version: string | null; observed_at: string; legal_actions: string[] }[];
+  budgets: JsonObject;
 }
 
 export type Dialect = 'openai-chat' | 'openai-responses' | 'anthropic' | 'gemini' | 'mcp';

@@ -1,7 +1,7 @@
 /** The client: one verb for each path of the agent listener. */
 import {
   type AnthropicTurn, type Answer, type Batch, type Dialect, isAnswer, type Json, type JsonObject, type OpenaiChatTurn, type OpenaiResponsesTurn,
-  type ProjectedTools, type Tool,
+  type ProjectedTools, type SessionContext, type Tool,
 } from './answer.js';
 import { CallgateError, type Ids, noIds } from './callgate-error.js';
 import type { Ask, Link } from './exchange.js';
@@ -69,6 +69,13 @@ export class Callgate {
       offset = page.next_offset;
     }
     return JSON.parse(text) as Result;
+  }
+
+  /** What to tell a model of its session; `text` is for the system prompt. @param subject as in the calls, where they name one. */
+  context(sessionId: string, { subject, signal }: Pick<CallOptions, 'signal'> & { subject?: string | undefined } = {}): Promise<SessionContext> {
+    const query = subject === undefined ? '' : `?subject=${encodeURIComponent(subject)}`;
+    const answers = (document: object): document is SessionContext => 'text' in document && typeof document.text === 'string';
+    return this.get(`/v1/sessions/${encodeURIComponent(sessionId)}/context${query}`, answers, { signal });
   }
 
   /** The tools that this key may use, in Callgate's own shape or in a provider's. */

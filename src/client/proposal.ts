@@ -11,6 +11,8 @@ export interface Envelope {
   purpose?: string | undefined;
   /** The end user; only where the credential was granted to name one. */
   subject?: string | undefined;
+  /** Scopes call ids where the host uses them again from turn to turn; names a turn whose response has no id. */
+  turn_id?: string | undefined;
 }
 
 interface Call {
@@ -30,13 +32,10 @@ interface Call {
 }
 
 /** Body of `POST /v1/calls`. */
-export interface Proposal extends Envelope, Call {
-  /** Scopes `call_id` where the host uses ids again from turn to turn. */
-  turn_id?: string | undefined;
-}
+export interface Proposal extends Envelope, Call {}
 
 /** Body of `POST /v1/batches`. */
-export interface Turn extends Envelope { turn_id?: string | undefined; calls: Call[] }
+export interface Turn extends Envelope { calls: Call[] }
 
 export interface Sealed { ids: Ids; body: string }
 

@@ -84,6 +84,13 @@ describe('the other verbs', () => {
     expect(server.got.map(({ path }) => path)).toEqual(['/v1/tools', '/v1/tools', '/v1/tools?dialect=anthropic']);
   });
 
+  it('context, for a subject', async () => {
+    const { server, gate } = await opened({ body: { session_id: 's/1', text: 'order:O-417 is DELIVERED', entities: [], budgets: {} } });
+    expect((await gate.context('s/1')).text).toContain('DELIVERED');
+    await gate.context('s/1', { subject: 'C 17' });
+    expect(server.got.map(({ path }) => path)).toEqual(['/v1/sessions/s%2F1/context', '/v1/sessions/s%2F1/context?subject=C%2017']);
+  });
+
   it('cancel: done, or too late, and either is an answer', async () => {
     const late = refusal({ disposition: 'invalid_call', next_action: 'wait', status: 409, code: 'TOO_LATE', operation_id: 'op_1' });
     const { server, gate } = await opened({ body: late });

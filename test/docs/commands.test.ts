@@ -52,7 +52,8 @@ function check(command: string): void {
 }
 
 function checkNpm([verb = '', name = '']: string[]): void {
-  expect(Object.keys(scripts)).toContain(verb === 'run' ? name : verb);
+  if (verb === 'pack') expect(existsSync(projectFile(name, 'package.json')), name).toBe(true);
+  else expect(Object.keys(scripts)).toContain(verb === 'run' ? name : verb);
 }
 
 /** Flags are those of the command's own usage, which it reads strictly. */
