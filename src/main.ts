@@ -29,6 +29,7 @@ import { redact } from './telemetry/redact.js';
 import { createGate, parseRetryAfter } from './upstream/gate.js';
 import type { Upstream } from './upstream/exchange.js';
 import { createUpstream } from './upstream/sender.js';
+import type { AgentDoor } from './ports.js';
 import { projectFile, version } from './project.js';
 
 export interface Gateway {
@@ -42,6 +43,7 @@ export interface Gateway {
 export interface Joints {
   ledger?(ledger: Ledger): Ledger;
   upstream?(upstream: Upstream): Upstream;
+  door?(door: AgentDoor): AgentDoor;
 }
 
 const maxRetryAfterMs = 300_000;
@@ -125,7 +127,8 @@ export async function startGateway(config: Config, joints: Joints = {}): Promise
 
   const authenticator = createAuthenticator({ pepper, store: openKeys(store.pool), cacheMs: config.identity.keyCacheMs });
   const limits = { ...defaultLimits, bodyBytes: config.limits.bodyBytes, maxPatienceMs: config.execution.patienceMaxMs };
-  const agent = buildAgentServer({ door: openDoor(parts), authenticator, limits, log, metrics });
+  const door = openDoor(parts);
+  const agent = buildAgentServer({ door: joints.door?.(door) ?? door, authenticator, limits, log, metrics });
   const control = buildControlServer({
     records, reviews: openReviewDesk(parts, records.reviews), authenticator, limits, log, metrics, metricsPage: metrics.page, openapi: readOpenapi(projectFile('openapi.yaml')), contracts: { status: contracts.status },
     health: { readiness: async () => readiness(await probeWrite(), locks, draining) },

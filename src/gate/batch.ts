@@ -1,70 +1,120 @@
-/** The calls of one turn, or of one batch: each is decided by the pipeline, and each gets exactly one answer, in the order given. */
-import { isRefusal, refuse } from '../errors.js';
-import type { Answer, Json, Principal } from '../model.js';
+/** The calls of one turn, or of one batch: ordered here, decided by the pipeline, each answered exactly once, in the order given. */
+import { randomUUID } from 'node:crypto';
+import { isRefusal, refuse, type Refusal } from '../errors.js';
+import type { Answer, Disposition, Json, JsonObject } from '../model.js';
 import type { ProposedBatch, ProposedTurn, TurnAnswer, TurnCall } from '../ports.js';
 import { refusalAnswer } from './answer.js';
-import type { Place } from './calls.js';
-import { callIdOf, mintCallId, parseBatch, parseTurn, type TurnMembers } from './parse.js';
+import { type Ended, type Ending, type Mode, type NotLegal, type Ordered, runInOrder, type Stopped } from './batch-order.js';
+import { namesById, plan, type Planned, type Turn } from './batch-plan.js';
+import { callIdOf, mintCallId, parseBatch, parseTurn } from './parse.js';
 import type { Parts } from './parts.js';
-import { call } from './pipeline.js';
+import { call, callIfLegal, type CallOptions } from './pipeline.js';
 import { Progress } from './progress.js';
-
-interface Calls { principal: Principal; turn: TurnMembers; calls: readonly TurnCall[]; places: readonly Place[]; until: number }
 
 export async function runBatch(parts: Parts, { body, principal, patienceMs }: ProposedBatch): Promise<TurnAnswer> {
   const parsed = parseBatch(parts, body);
+  if (isRefusal(parsed)) return whole(parsed);
+  const { turn: members, calls } = parsed;
   const { callsPerTurn } = parts.settings;
-  const refusal = isRefusal(parsed) ? parsed
-    : parsed.calls.length > callsPerTurn ? refuse('TOO_MANY_CALLS', `The batch has ${parsed.calls.length} calls; the limit is ${callsPerTurn}.`) : null;
-  if (refusal || isRefusal(parsed)) return { refused: refusalAnswer(refusal ?? (parsed as never), silent()) };
-  const names = namesById(parsed.calls);
-  return { results: await runAll(parts, {
-    principal, turn: parsed.turn, calls: parsed.calls.map((members) => ({ members })),
-    places: names.map((name) => ({ name, sameAs: name, cut: null })), until: deadline(parts, patienceMs),
-  }) };
+  if (calls.length > callsPerTurn) return whole(refuse('TOO_MANY_CALLS', `The batch has ${calls.length} calls; the limit is ${callsPerTurn}.`));
+  const turn = { principal, members, calls: calls.map((call) => ({ members: call })), names: namesById(calls), cut: null };
+  return { results: await new TurnRun(parts, turn, patienceMs).results() };
 }
 
 export async function runTurn(parts: Parts, { principal, members, calls, cut, patienceMs }: ProposedTurn): Promise<TurnAnswer> {
-  const turn = parseTurn(members);
-  if (isRefusal(turn)) return { refused: refusalAnswer(turn, silent()) };
-  const names = calls.map((_, position) => (turn.turn_id === undefined ? null : position));
-  return { results: await runAll(parts, { principal, turn, calls, places: names.map((name) => ({ name, sameAs: name, cut })), until: deadline(parts, patienceMs) }) };
-}
-
-/** The n-th call of a batch under one id is identified by (id, n), so that none is lost and a batch that is sent again is recognised. */
-function namesById(calls: readonly Json[]): Json[] {
-  const seen = new Map<string, number>();
-  return calls.map((members) => {
-    const id = callIdOf(members);
-    if (id === undefined) return null;
-    const n = (seen.get(id) ?? 0) + 1;
-    seen.set(id, n);
-    return n === 1 ? id : [id, n];
-  });
-}
-
-async function runAll(parts: Parts, turn: Calls): Promise<Answer[]> {
-  const results: Answer[] = [];
-  for (let position = 0; position < turn.calls.length; position++) results.push(await runOne(parts, turn, position));
-  return results;
-}
-
-async function runOne(parts: Parts, { principal, turn, calls, places, until }: Calls, position: number): Promise<Answer> {
-  const progress = silent();
-  const given = calls[position] as TurnCall;
+  const parsed = parseTurn(members);
+  if (isRefusal(parsed)) return whole(parsed);
   const { callsPerTurn } = parts.settings;
-  progress.callId = ('unusable' in given ? given.callId : callIdOf(given.members)) ?? mintCallId();
-  if (position >= callsPerTurn) {
-    return refusalAnswer(refuse('BUDGET_EXHAUSTED', `A turn may make ${callsPerTurn} calls and this one made ${calls.length}.`), progress);
+  const within = calls.slice(0, callsPerTurn);
+  // A turn that cannot be recognised again has no positions to go by; its writes are known by what they mean.
+  const names = within.map((_, position) => (parsed.turn_id === undefined ? null : position));
+  const results = await new TurnRun(parts, { principal, members: parsed, calls: within, names, cut }, patienceMs).results();
+  const tooMany = refuse('BUDGET_EXHAUSTED', `A turn may make ${callsPerTurn} calls; this one made ${calls.length}, and the first ${callsPerTurn} of them ran.`);
+  return { results: [...results, ...calls.slice(callsPerTurn).map((given) => plainRefusal(given, tooMany))] };
+}
+
+function whole(refusal: Refusal): TurnAnswer {
+  return { refused: refusalAnswer(refusal, new Progress(() => undefined)) };
+}
+
+/** Of a call that the pipeline is not asked about. */
+function plainRefusal(given: TurnCall, refusal: Refusal): Answer {
+  const progress = new Progress(() => undefined);
+  progress.callId = ('unusable' in given ? given.callId : callIdOf(given.members)) || mintCallId();
+  return refusalAnswer(refusal, progress);
+}
+
+class TurnRun {
+  private readonly answers: Answer[] = [];
+  private readonly until: number;
+  private readonly planned: Planned;
+  /** Versions that writes of this turn were proposed on and have moved on from, by entity. */
+  private readonly movedFrom = new Map<string, Set<Json>>();
+
+  constructor(private readonly parts: Parts, private readonly turn: Turn, patienceMs = parts.settings.patienceMs) {
+    this.until = performance.now() + patienceMs;
+    this.planned = plan(parts, turn);
   }
-  if ('unusable' in given) return refusalAnswer(refuse('UNUSABLE_CALL', given.unusable), progress);
-  return call(parts, { principal, turn, members: given.members, place: places[position] as Place }, { until, respondAsync: false });
+
+  async results(): Promise<Answer[]> {
+    await runInOrder(this.planned.order, (call, mode) => this.run(call, mode));
+    return this.answers;
+  }
+
+  private async run(ordered: Ordered, mode: Mode): Promise<Ended | NotLegal> {
+    const { position } = ordered;
+    const given = this.turn.calls[position] as TurnCall;
+    const answered = 'unusable' in given ? plainRefusal(given, refuse('UNUSABLE_CALL', given.unusable)) : await this.decide(ordered, given.members, mode);
+    if ('deferredIn' in answered) return { notLegalIn: answered.deferredIn };
+    this.answers[position] = answered;
+    const ending = endingOf(answered);
+    if (ending === 'committed' && ordered.write && 'members' in given) this.moved(ordered, given.members);
+    return { ending, states: answered.states };
+  }
+
+  /** One failure of ours is one position's answer: what the others did is not forgotten over it. */
+  private async decide(ordered: Ordered, members: Json, mode: Mode) {
+    const { principal, members: turn } = this.turn;
+    const context = this.planned.contexts[ordered.position] as Planned['contexts'][number];
+    const received = { principal, turn, members: this.onPresentVersion(ordered, members), context };
+    const instead = mode.stopped ? predecessor[mode.stopped] : mode.waited && performance.now() >= this.until ? notBegun : undefined;
+    const options: CallOptions = { until: this.until, respondAsync: false, ...(instead ? { instead } : {}) };
+    try {
+      return mode.insist ? await call(this.parts, received, options) : await callIfLegal(this.parts, received, options);
+    } catch (error) {
+      const incident = `inc_${randomUUID()}`;
+      this.parts.log.error({ err: error, incident_id: incident }, 'a call of a turn failed unexpectedly');
+      return plainRefusal({ members }, refuse('INTERNAL', `The gateway failed; tell the operator incident \`${incident}\`.`));
+    }
+  }
+
+  private moved({ keys }: Ordered, members: Json): void {
+    const version = (members as JsonObject)['expected_version'];
+    if (version === undefined) return;
+    for (const key of keys) this.movedFrom.set(key, (this.movedFrom.get(key) ?? new Set()).add(version));
+  }
+
+  /** Calls of one turn are made on the same sight of the world: what an earlier one of them changed is not a change by somebody else. */
+  private onPresentVersion({ keys }: Ordered, members: Json): Json {
+    if (members === null || typeof members !== 'object' || Array.isArray(members)) return members;
+    const { expected_version: version, ...rest } = members;
+    return version !== undefined && keys.some((key) => this.movedFrom.get(key)?.has(version)) ? rest : members;
+  }
 }
 
-function deadline(parts: Parts, patienceMs: number | undefined): number {
-  return performance.now() + (patienceMs ?? parts.settings.patienceMs);
-}
+const retryAfterMs = 1000;
+const predecessor: Readonly<Record<Stopped, Refusal>> = {
+  failed: refuse('PREDECESSOR_FAILED', 'A write before it in this turn, on the same resource, did not take effect. Nothing was sent.'),
+  unknown: refuse('PREDECESSOR_UNKNOWN', 'A write before it in this turn, on the same resource, has not settled. Nothing was sent.', { retryAfterMs }),
+  unavailable: refuse('UNAVAILABLE', 'A write before it in this turn, on the same resource, could not be recorded. Nothing was sent.'),
+};
+const notBegun = refuse('NOT_BEGUN', 'The patience of the turn ended before this call could begin. Nothing was sent.', { retryAfterMs });
 
-function silent(): Progress {
-  return new Progress(() => undefined);
+const unsettled: ReadonlySet<Disposition> = new Set(['unknown', 'pending', 'in_progress', 'approval_required', 'review']);
+
+function endingOf({ disposition }: Answer): Ending {
+  if (disposition === 'executed' || disposition === 'replayed') return 'committed';
+  if (disposition === 'transition_error') return 'illegal';
+  if (disposition === 'unavailable') return 'unavailable';
+  return unsettled.has(disposition) ? 'unknown' : 'failed';
 }

@@ -29,7 +29,7 @@ export interface Envelope {
 }
 
 /** What being part of a turn means for a call. */
-export interface Place {
+export interface TurnContext {
   /** What identifies it within session and turn. Null: nothing does. */
   name: Json;
   /** The name of the first write of the turn that means the same: together they are one effect, also where `identity.scope` is `call`. */

@@ -48,7 +48,7 @@ export function identify(input: IdentityInput): CallIdentities {
   const callKey = hash('call', ...who, envelope.sessionId, envelope.turnId, envelope.name);
   const fingerprint = hash('fingerprint', tool.name, args, bound);
   const [own] = input.entities;
-  const entity = own && tool.entity ? { ...own, key: `${own.type}:${own.id}` } : null;
+  const entity = own && tool.entity ? { ...own, key: entityKey(own.type, own.id) } : null;
   if (tool.effect === 'none') {
     return { callKey: null, fingerprint, operation: callKey, previousOccurrence: null, ownKey: false, guardKeys: [], entity };
   }
@@ -59,12 +59,17 @@ export function identify(input: IdentityInput): CallIdentities {
   const operation = ownKey ? hash('key', ...who, envelope.idempotencyKey) : occurrence(envelope.occurrence);
   const previousOccurrence = !ownKey && envelope.occurrence > 1 ? occurrence(envelope.occurrence - 1) : null;
   const guardKeys = entity
-    ? [...new Set(input.entities.map(({ type, id }) => `${type}:${id}`))].sort()
+    ? [...new Set(input.entities.map(({ type, id }) => entityKey(type, id)))].sort()
     : [`call:${hash('guard', ...who, tool.name, meant).toString('base64url')}`];
   return { callKey, fingerprint, operation, previousOccurrence, ownKey, guardKeys, entity };
 }
 
-function identityArguments(tool: ToolPlan, args: JsonObject): JsonObject {
+/** `order:O-417`. */
+export function entityKey(type: string, id: string): string {
+  return `${type}:${id}`;
+}
+
+export function identityArguments(tool: ToolPlan, args: JsonObject): JsonObject {
   const named = tool.identity.arguments;
   if (!named) return args;
   return Object.fromEntries(named.flatMap((name) => (Object.hasOwn(args, name) ? [[name, args[name] as Json]] : [])));

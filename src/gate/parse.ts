@@ -12,7 +12,7 @@ import type { ToolPlan } from '../contract/plan.js';
 import { isRefusal, refuse, type Refusal } from '../errors.js';
 import type { FieldError, Json, JsonObject, Principal } from '../model.js';
 import { decodeUtf8, findUnstorable, parseStrict } from '../strict-json.js';
-import type { Envelope, ParsedCall, Place } from './calls.js';
+import type { Envelope, ParsedCall, TurnContext } from './calls.js';
 import type { Parts } from './parts.js';
 import type { Progress } from './progress.js';
 import { unstorableText } from './unstorable.js';
@@ -50,7 +50,7 @@ const checkTurn = TypeCompiler.Compile(TurnMembers);
 const checkCall = TypeCompiler.Compile(CallMembers);
 
 /** One call as it was proposed: the bytes of a body, or its members in a turn. */
-export type Received = { principal: Principal; idempotencyKey?: string } & ({ body: Buffer } | { turn: TurnMembers; members: Json; place: Place });
+export type Received = { principal: Principal; idempotencyKey?: string } & ({ body: Buffer } | { turn: TurnMembers; members: Json; context: TurnContext });
 
 export function parse(parts: Parts, received: Received, progress: Progress): ParsedCall | Refusal {
   progress.principal = received.principal.id;
@@ -73,7 +73,7 @@ export function parse(parts: Parts, received: Received, progress: Progress): Par
   if (isRefusal(envelope)) return envelope;
   const given = readArguments(parts, body.arguments);
   if (isRefusal(given)) return given;
-  const cut = 'place' in received ? received.place.cut : null;
+  const cut = 'context' in received ? received.context.cut : null;
   if (cut !== null && tool.effect !== 'none') return refuse('TURN_CUT', `The turn was cut (\`${cut}\`), so what it meant to write is not known whole. Nothing was sent.`);
   return { served, principal: received.principal, envelope, tool, given };
 }
@@ -212,7 +212,7 @@ function readEnvelope(received: Received, body: CallBody, callId: string): Envel
   }
   const key = idempotencyKey ?? body.idempotency_key ?? null;
   if (key !== null && !principal.grants.ownKeys) return refuse('OWN_KEYS_NOT_GRANTED', 'This credential was not granted `own_keys`.');
-  const { name, sameAs } = 'place' in received ? received.place : { name: body.call_id || null, sameAs: null };
+  const { name, sameAs } = 'context' in received ? received.context : { name: body.call_id || null, sameAs: null };
   return {
     sessionId: body.session_id,
     turnId: body.turn_id ?? '',

@@ -35,24 +35,38 @@ export interface CallOptions {
   until: number;
   /** Answer as soon as the intent is durable. */
   respondAsync: boolean;
+  /** It may not run (semantics.md section 7, predecessors): what has an answer is told it, and what has none is refused with this. */
+  instead?: Refusal;
 }
+
+/** Not legal in the present state, and nothing was answered or recorded: the turn may have another call that comes first. */
+export interface Deferred { deferredIn: string | null }
 
 /** One caller's walk through the stages. */
 interface Walk {
   parts: Parts;
   progress: Progress;
-  respondAsync: boolean;
+  options: CallOptions;
+  /** Give back what is not legal in the present state, instead of refusing it. */
+  defers: boolean;
   refuse(call: CallSoFar | null, refusal: Refusal): Promise<Answer>;
 }
 
 export async function call(parts: Parts, received: Received, options: CallOptions): Promise<Answer> {
+  return (await walk(parts, received, options, false)) as Answer;
+}
+
+/** As `call`, except where only the present state forbids the call. */
+export function callIfLegal(parts: Parts, received: Received, options: CallOptions): Promise<Answer | Deferred> {
+  return walk(parts, received, options, true);
+}
+
+async function walk(parts: Parts, received: Received, options: CallOptions, defers: boolean): Promise<Answer | Deferred> {
   const progress = new Progress(parts.metrics.stage);
-  const walk: Walk = {
-    parts, progress, respondAsync: options.respondAsync,
-    refuse: (sofar, refusal) => refused(parts, progress, received.principal.tenant, sofar, refusal),
-  };
-  const answer = await guarded(walk, received, options.until);
-  parts.metrics.call(progress.tool?.name ?? '', answer.disposition);
+  const answer = await guarded({
+    parts, progress, options, defers, refuse: (sofar, refusal) => refused(parts, progress, received.principal.tenant, sofar, refusal),
+  }, received);
+  if ('disposition' in answer) parts.metrics.call(progress.tool?.name ?? '', answer.disposition);
   return answer;
 }
 
@@ -63,7 +77,7 @@ function passed<T extends object>(progress: Progress, stage: StageName, given: T
   return ok;
 }
 
-async function guarded(walk: Walk, received: Received, until: number): Promise<Answer> {
+async function guarded(walk: Walk, received: Received): Promise<Answer | Deferred> {
   const { parts, progress } = walk;
   const parsed = parse(parts, received, progress);
   if (!passed(progress, 'parse', parsed)) return walk.refuse(null, parsed);
@@ -72,7 +86,7 @@ async function guarded(walk: Walk, received: Received, until: number): Promise<A
   const permitted = authorizeTool(shaped.served.policy, shaped);
   if (!passed(progress, 'authorize', permitted)) return walk.refuse(shaped, permitted);
 
-  const turn = new Turn(parts.locks, permitted, until);
+  const turn = new Turn(parts.locks, permitted, walk.options.until);
   try {
     return await inTurn(walk, permitted, turn);
   } catch (error) {
@@ -85,18 +99,20 @@ async function guarded(walk: Walk, received: Received, until: number): Promise<A
 }
 
 /** Looks, and if nothing answers the call yet, goes on; whenever somebody else was faster, looks again. */
-async function inTurn(walk: Walk, permitted: PermittedCall, turn: Turn): Promise<Answer> {
+async function inTurn(walk: Walk, permitted: PermittedCall, turn: Turn): Promise<Answer | Deferred> {
+  const { instead } = walk.options;
   let sighted = false;
   for (;;) {
     const earlier = await lookUp(walk.parts, permitted);
     if (isRefusal(earlier)) return walk.refuse(permitted, earlier);
     if (earlier.kind !== 'fresh') {
       turn.leave(); // it will change nothing: whoever stands behind it need not wait for its answer
-      if (earlier.kind === 'open' && (await turn.changed(earlier.operation))) continue;
+      if (earlier.kind === 'open' && !instead && (await turn.changed(earlier.operation))) continue;
       const answer = await answered(walk, permitted, earlier);
       if (answer !== 'again') return answer;
       continue;
     }
+    if (instead) return walk.refuse(permitted, instead);
     let entered = await turn.enter(0);
     if (!sighted && (entered === 'late' || earlier.call.guarded)) {
       const unseen = await outOfSight(walk, earlier.call, turn.until);
@@ -124,7 +140,7 @@ async function outOfSight({ parts, progress }: Walk, fresh: FreshCall, until: nu
 }
 
 /** A new proposal, from the observation of the world to its answer; `again` when somebody else reserved first. */
-async function proposal(walk: Walk, fresh: FreshCall, turn: Turn): Promise<Answer | 'again'> {
+async function proposal(walk: Walk, fresh: FreshCall, turn: Turn): Promise<Answer | Deferred | 'again'> {
   const { parts, progress } = walk;
   const { catalogue, policy } = fresh.served;
   const legalActions = (state: string): string[] => usableActions(policy, catalogue.tools, fresh, state);
@@ -137,7 +153,10 @@ async function proposal(walk: Walk, fresh: FreshCall, turn: Turn): Promise<Answe
   if (!passed(progress, 'authorize', authorized)) return walk.refuse(observed, authorized);
   const surveyed = await survey(parts, authorized, turn.until);
   const admitted = isRefusal(surveyed) ? surveyed : validateWorld(surveyed, legalActions);
-  if (!passed(progress, 'validate', admitted)) return walk.refuse(authorized, admitted);
+  if (!passed(progress, 'validate', admitted)) {
+    if (await overtaken(parts, fresh)) return 'again';
+    return walk.defers && admitted.refused === 'TRANSITION_ERROR' ? { deferredIn: authorized.entityState } : walk.refuse(authorized, admitted);
+  }
   if (tool.effect === 'none') return runRead(parts, admitted, turn.until, progress, legalActions);
 
   const reserved = await reserveOrRefuse(parts, admitted, progress, legalActions);
@@ -145,11 +164,19 @@ async function proposal(walk: Walk, fresh: FreshCall, turn: Turn): Promise<Answe
   if (isRefusal(reserved)) return walk.refuse(admitted, reserved);
 
   const finished = finish(parts, reserved, turn.until, progress);
-  const answer = walk.respondAsync ? undefined : await within(finished, turn.until);
+  const answer = walk.options.respondAsync ? undefined : await within(finished, turn.until);
   if (answer) return answer;
   turn.handOver(finished);
   const standing = operationAnswer({ ...reserved.run.operation }, { progress, as: 'proposer' });
-  return walk.respondAsync ? { ...standing, disposition: 'pending', outcome: null } : standing;
+  return walk.options.respondAsync ? { ...standing, disposition: 'pending', outcome: null } : standing;
+}
+
+/** A write went through since the look-up, on another replica: the verdict is about what that one left, and that one may have been this very call. */
+async function overtaken(parts: Parts, fresh: FreshCall): Promise<boolean> {
+  if (fresh.tool.effect === 'none') return false;
+  const { guardEpochs } = fresh;
+  const now = await lookUp(parts, fresh);
+  return isRefusal(now) || now.kind !== 'fresh' || now.call.guarded || now.call.guardEpochs.some((epoch, n) => epoch !== guardEpochs[n]);
 }
 
 /** `again`: the call id was bound to the operation just now; whether by this call or by another in the same moment shows when it is looked up. */

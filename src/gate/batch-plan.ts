@@ -1,0 +1,111 @@
+/**
+ * What is known of the calls of a turn before any of them runs: what identifies each, and what each is on. Without I/O, from a first
+ * reading that decides nothing: the pipeline reads every call again when its place comes.
+ */
+import { randomUUID } from 'node:crypto';
+import { canonicalText } from '../canonical.js';
+import { EvaluationError } from '../contract/plan.js';
+import { isRefusal } from '../errors.js';
+import type { Json, Principal } from '../model.js';
+import type { TurnCall } from '../ports.js';
+import type { Ordered } from './batch-order.js';
+import type { ParsedCall, ShapedCall, TurnContext } from './calls.js';
+import { entityKey, identityArguments } from './identity.js';
+import { callIdOf, parse, type TurnMembers } from './parse.js';
+import type { Parts } from './parts.js';
+import { Progress } from './progress.js';
+import { callScope } from './scope.js';
+import { validateShape } from './validate.js';
+
+/** The calls of one turn, as they came. */
+export interface Turn {
+  principal: Principal;
+  members: TurnMembers;
+  calls: readonly TurnCall[];
+  /** By position: what identifies each call within session and turn. */
+  names: readonly Json[];
+  cut: string | null;
+}
+
+export interface Planned { order: Ordered[]; contexts: TurnContext[] }
+
+/** The n-th call of a batch under one id is identified by (id, n), so that none is lost and a batch that is sent again is recognised. */
+export function namesById(calls: readonly Json[]): Json[] {
+  const times = new Map<string, number>();
+  return calls.map((members) => {
+    const id = callIdOf(members);
+    if (id === undefined) return null;
+    const n = (times.get(id) ?? 0) + 1;
+    times.set(id, n);
+    return n === 1 ? id : [id, n];
+  });
+}
+
+export function plan(parts: Parts, turn: Turn): Planned {
+  const seen = turn.calls.map((_, position) => look(parts, turn, position));
+  const meanings = new Map<string, { name: Json; occurrences: Map<number, number> }>();
+  for (const [position, { meaning, occurrence }] of seen.entries()) {
+    if (meaning === null) continue;
+    const before = meanings.get(meaning);
+    if (!before) meanings.set(meaning, { name: turn.names[position] as Json, occurrences: new Map([[occurrence, position]]) });
+    else {
+      before.name ??= turn.names[position] as Json;
+      if (!before.occurrences.has(occurrence)) before.occurrences.set(occurrence, position);
+    }
+  }
+  for (const meant of meanings.values()) meant.name ??= randomUUID();
+  return {
+    contexts: seen.map(({ meaning }, position) => ({
+      name: turn.names[position] as Json, sameAs: (meaning === null ? undefined : meanings.get(meaning)?.name) ?? null, cut: turn.cut,
+    })),
+    order: seen.map(({ meaning, occurrence, ordered }) => ({
+      ...ordered, after: [...(meaning === null ? [] : (meanings.get(meaning)?.occurrences ?? []))].filter(([other]) => other < occurrence).map(([, position]) => position),
+    })),
+  };
+}
+
+interface Sight { ordered: Omit<Ordered, 'after'>; /** Equal for writes that mean the same effect, whichever occurrence of it. */ meaning: string | null; occurrence: number }
+
+function look(parts: Parts, { principal, members, calls, names, cut }: Turn, position: number): Sight {
+  const unknown: Sight = { ordered: { position, write: true, keys: [], table: null }, meaning: null, occurrence: 1 };
+  const given = calls[position] as TurnCall;
+  if ('unusable' in given) return unknown;
+  const progress = new Progress(() => undefined);
+  const context = { name: names[position] as Json, sameAs: null, cut };
+  const parsed = parse(parts, { principal, turn: members, members: given.members, context }, progress);
+  if (isRefusal(parsed)) return unknown;
+  const { tool, envelope } = parsed;
+  const write = tool.effect !== 'none';
+  const shaped = validateShape(parsed, progress);
+  // What is refused for its shape is still proposed on something: those behind it on that were proposed on the assumption that it works.
+  if (isRefusal(shaped)) return { ...unknown, ordered: { position, write, keys: keysAsGiven(parsed), table: null } };
+  return {
+    ordered: { position, write, keys: keysOf(shaped), table: write ? tableOf(shaped) : null },
+    meaning: write ? canonicalText([tool.name, identityArguments(tool, shaped.args)]) : null,
+    occurrence: envelope.occurrence,
+  };
+}
+
+function keysOf({ tool, identity }: ShapedCall): readonly string[] {
+  if (tool.effect !== 'none') return identity.guardKeys;
+  return identity.entity ? [identity.entity.key] : [];
+}
+
+function tableOf({ tool, identity }: ShapedCall): Ordered['table'] {
+  const { entity } = tool;
+  if (!entity?.state || !identity.entity) return null;
+  return { entity: identity.entity.key, legalIn: (state) => entity.transitions[state]?.[tool.name] !== undefined };
+}
+
+function keysAsGiven({ tool, principal, envelope, given }: ParsedCall): string[] {
+  const scope = callScope({ principal, envelope, args: given, bound: {} });
+  return [tool.entity, ...tool.touches.map(({ entity }) => entity)].flatMap((entity) => {
+    try {
+      const id: unknown = entity?.id.evaluate(scope);
+      return entity && typeof id === 'string' ? [entityKey(entity.name, id)] : [];
+    } catch (error) {
+      if (error instanceof EvaluationError) return [];
+      throw error;
+    }
+  });
+}
