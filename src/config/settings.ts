@@ -53,7 +53,7 @@ export const configSchema = Type.Object({
     body: size('256KiB', 'A request body.', ['1KiB', '64MiB']),
     arguments: size('64KiB', 'The arguments of one call.', ['1KiB', '64MiB']),
     depth: integer(32, 'Nesting of a body.', [4, 100]),
-    calls_per_batch: integer(20, 'Calls in one batch.', [1, 20]),
+    calls_per_batch: integer(20, 'Calls in one batch, or that run of one turn.', [1, 20]),
     result: size('64KiB', 'A result or read-back that is kept whole in a receipt; a larger one is kept by size and digest.', ['1KiB', '64MiB']),
   }),
   execution: section('How calls are executed.', {
