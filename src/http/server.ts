@@ -63,6 +63,16 @@ export function createServer(plane: Plane, { limits, log, metrics }: ServerParts
     sockets.began(request.raw.socket);
     next();
   });
+  // A connection that would be kept alive after its answer would hold a closing listener for the whole time of the drain.
+  let closing = false;
+  app.addHook('preClose', (done) => {
+    closing = true;
+    done();
+  });
+  app.addHook('onSend', (_request, reply, payload, next) => {
+    if (closing) reply.header('connection', 'close');
+    next(null, payload);
+  });
   app.addHook('onResponse', (request, reply, next) => {
     sockets.ended(request.raw.socket);
     const route = request.routeOptions.url ?? 'unmatched';

@@ -108,7 +108,8 @@ it('a verdict about a world that another replica has moved on since the look-up 
       ...ledger,
       async find(query) {
         const found = await ledger.find(query);
-        await (ahead ??= other.agent.call(call));
+        ahead ??= other.agent.call(call);
+        await ahead;
         return found;
       },
     }),
