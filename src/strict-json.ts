@@ -3,7 +3,8 @@
  *
  * It differs from `JSON.parse` in what it refuses: a key named twice in one object (two readers could act on different
  * values of the same bytes), numbers that overflow, integers that a double cannot carry, and nesting beyond a bound that
- * is checked before recursing. Where both accept a text they return deeply equal values.
+ * is checked before recursing. Where both accept a text they return deeply equal values, but for integers that the caller
+ * asked to be given as their exact text.
  */
 import type { Json, JsonObject } from './model.js';
 
@@ -26,9 +27,13 @@ export type StrictResult = { ok: true; value: Json } | StrictFailure;
 /** Beyond this the stack is not trusted, whatever a caller asks for. */
 const deepestRecursion = 512;
 
-/** @param limits.maxDepth arrays and objects open at once; 0 admits scalars only, more than 512 counts as 512. */
-export function parseStrict(text: string, limits: { maxDepth: number }): StrictResult {
-  const scanner = new Scanner(text, Math.min(limits.maxDepth, deepestRecursion));
+/**
+ * @param limits.maxDepth arrays and objects open at once; 0 admits scalars only, more than 512 counts as 512.
+ * @param inexact for what is read and not proposed: an integer that a double cannot carry is then its digits as a string, instead of a
+ * refusal, and this is called with its pointer.
+ */
+export function parseStrict(text: string, limits: { maxDepth: number }, inexact?: (pointer: string) => void): StrictResult {
+  const scanner = new Scanner(text, Math.min(limits.maxDepth, deepestRecursion), inexact);
   try {
     return { ok: true, value: scanner.document() };
   } catch (thrown) {
@@ -63,7 +68,8 @@ export function findUnstorable(value: Json): string | null {
 const unstorableChar = /[\0\p{Surrogate}]/u;
 const storable = (text: string) => !unstorableChar.test(text);
 
-const pointerToken = (key: string | number) => `/${String(key).replaceAll('~', '~0').replaceAll('/', '~1')}`;
+/** One step of an RFC 6901 pointer. */
+export const pointerToken = (key: string | number): string => `/${String(key).replaceAll('~', '~0').replaceAll('/', '~1')}`;
 
 /** Carries the refusal out of the recursion; not an Error, for nobody needs its stack. */
 class Stop {
@@ -90,7 +96,7 @@ class Scanner {
   /** Key or index under way at each open level, null between members; entries at and above `depth` are stale. */
   private readonly path: (string | number | null)[] = [];
 
-  constructor(private readonly text: string, private readonly maxDepth: number) {}
+  constructor(private readonly text: string, private readonly maxDepth: number, private readonly inexact?: (pointer: string) => void) {}
 
   document(): Json {
     this.skipSpace();
@@ -212,7 +218,7 @@ class Scanner {
     return 6;
   }
 
-  private number(): number {
+  private number(): number | string {
     const { text } = this;
     const start = this.at;
     let at = text.charCodeAt(start) === minus ? start + 1 : start;
@@ -225,6 +231,11 @@ class Scanner {
     }
     const value = Number(text.slice(start, at));
     if (at === endOfInteger && !Number.isSafeInteger(value)) {
+      if (this.inexact) {
+        this.at = at;
+        this.inexact(this.pointer());
+        return text.slice(start, at);
+      }
       this.stop('INTEGER_PRECISION', start, 'An integer beyond ±9007199254740991 cannot be carried exactly.');
     }
     if (!Number.isFinite(value)) this.stop('NUMBER_NOT_FINITE', start, 'A number overflows to infinity.');
@@ -264,8 +275,11 @@ class Scanner {
   }
 
   private stop(code: StrictCode, position: number, message: string): never {
-    const tokens = this.path.slice(0, this.depth).filter((token) => token !== null);
-    throw new Stop(code, tokens.map(pointerToken).join(''), position, message);
+    throw new Stop(code, this.pointer(), position, message);
+  }
+
+  private pointer(): string {
+    return this.path.slice(0, this.depth).filter((token) => token !== null).map(pointerToken).join('');
   }
 }
 

@@ -29,11 +29,14 @@ export class BodyBytes {
   }
 }
 
+/** An integer beyond 2^53 is kept as its exact text: rounded it would be somebody else's id (case-29). The result schema says whether that is admitted. */
 function readJson(bytes: Buffer): { json: Json } | null {
   const text = decodeUtf8(bytes);
-  const parsed = text === null ? null : parseStrict(text, { maxDepth });
+  const parsed = text === null ? null : parseStrict(text, { maxDepth }, keptAsText);
   return parsed?.ok ? { json: parsed.value } : null;
 }
+
+const keptAsText = (): void => undefined;
 
 /** No type at all says nothing against JSON. */
 const isJsonType = (contentType: string | undefined) =>

@@ -116,6 +116,17 @@ describe('strict JSON: what JSON.parse lets through', () => {
     expect(parse('9007199254740993.0').ok).toBe(true);
   });
 
+  it('gives an integer that a double cannot carry as its digits where that is asked for, names its place, and refuses all else as before', () => {
+    fc.assert(fc.property(fc.bigInt({ min: -(2n ** 70n), max: 2n ** 70n }), (integer) => {
+      const inexact: string[] = [];
+      const exact = Number.isSafeInteger(Number(integer));
+      const result = parseStrict(`{"a/b":[0,{"n":${integer}}],"m":1}`, limits, (pointer) => inexact.push(pointer));
+      expect(result).toStrictEqual({ ok: true, value: { 'a/b': [0, { n: exact ? Number(integer) : String(integer) }], m: 1 } });
+      expect(inexact).toEqual(exact ? [] : ['/a~1b/1/n']);
+    }), { numRuns: 500 });
+    for (const text of ['{"n":9007199254740993,"n":1}', '[9007199254740993', '9007199254740993 1', '1e999']) expect(parseStrict(text, limits, () => undefined).ok).toBe(false);
+  });
+
   it('bounds the depth before it recurses: 20,000 brackets neither pass nor overflow the stack', () => {
     for (const opening of ['[', '{"a":', '[{"a":']) {
       expect(refusal(opening.repeat(20_000)).code).toBe('TOO_DEEP');

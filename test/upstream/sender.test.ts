@@ -349,7 +349,7 @@ describe('what comes back', () => {
     ['an empty 200', 'HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n', { json: null }],
     ['cut JSON', `HTTP/1.1 200 OK\r\n${json}content-length: 5\r\n\r\n{"a":`, { unreadable: 'malformed' }],
     ['duplicate keys', `HTTP/1.1 200 OK\r\n${json}content-length: 13\r\n\r\n{"a":1,"a":2}`, { unreadable: 'malformed' }],
-    ['an integer that a double cannot carry', `HTTP/1.1 200 OK\r\n${json}content-length: 16\r\n\r\n9007199254740993`, { unreadable: 'malformed' }],
+    ['case-29: an integer that a double cannot carry, as its exact text', `HTTP/1.1 200 OK\r\n${json}content-length: 16\r\n\r\n9007199254740993`, { json: '9007199254740993' }],
     ['ill-formed UTF-8', `HTTP/1.1 200 OK\r\n${json}content-length: 3\r\n\r\n"\xff"`, { unreadable: 'malformed' }],
     ['nesting beyond 64', `HTTP/1.1 200 OK\r\n${json}content-length: 130\r\n\r\n${'['.repeat(65)}${']'.repeat(65)}`, { unreadable: 'malformed' }],
     ['bad JSON of another JSON type', 'HTTP/1.1 422 X\r\ncontent-type: application/problem+json; charset=utf-8\r\ncontent-length: 1\r\n\r\n{', { unreadable: 'malformed' }],
