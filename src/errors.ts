@@ -86,6 +86,8 @@ export const problems = {
     'It does not exist or the caller may not see it; which of the two is not said.', 'Ask the user for the right identifier.'),
   OPERATION_NOT_FOUND: problem('denied', 404, 'abandon', 'There is no such operation for this caller',
     'Operations are visible to the tenant, principal and subject that proposed them.', 'Check the operation id.'),
+  RESULT_EXPIRED: problem('denied', 404, 'abandon', 'The result is not kept any more',
+    'Results are kept for `retention.payloads`; the outcome and the identity of an operation are kept for ever.', 'What was done stays done. Read what you need from the service again.'),
   ROUTE_NOT_FOUND: problem('invalid_call', 404, 'repair', 'There is no such path',
     'The path or the method is not part of the API on this listener.', 'See `/docs` and `/openapi.json` on the control listener.'),
   OBSERVATION_FAILED: problem('failed', 502, 'retry', 'The current state could not be read',

@@ -95,7 +95,7 @@ export async function startGateway(config: Config, joints: Joints = {}): Promise
   const parts: Parts = {
     replica,
     settings: {
-      bodyBytes: config.limits.bodyBytes, argumentsBytes: config.limits.argumentsBytes, depth: config.limits.depth, callsPerTurn: config.limits.callsPerBatch, receiptBytes: config.limits.resultBytes,
+      bodyBytes: config.limits.bodyBytes, argumentsBytes: config.limits.argumentsBytes, depth: config.limits.depth, callsPerTurn: config.limits.callsPerBatch, resultBytes: config.limits.resultBytes,
       leaseMs: config.execution.leaseMs, patienceMs: config.execution.patienceMs, sendWindowMs: config.execution.sendWindowMs,
       reconcileDeadlineMs: config.reconcile.deadlineMs,
       backoffFirstMs: config.reconcile.backoffFirstMs, backoffMaxMs: config.reconcile.backoffMaxMs,
@@ -126,7 +126,7 @@ export async function startGateway(config: Config, joints: Joints = {}): Promise
   });
 
   const authenticator = createAuthenticator({ pepper, store: openKeys(store.pool), cacheMs: config.identity.keyCacheMs });
-  const limits = { ...defaultLimits, bodyBytes: config.limits.bodyBytes, maxPatienceMs: config.execution.patienceMaxMs };
+  const limits = { ...defaultLimits, bodyBytes: config.limits.bodyBytes, depth: config.limits.depth, maxPatienceMs: config.execution.patienceMaxMs };
   const door = openDoor(parts);
   const agent = buildAgentServer({ door: joints.door?.(door) ?? door, authenticator, limits, log, metrics });
   const control = buildControlServer({

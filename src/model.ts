@@ -63,6 +63,16 @@ export interface TraceEntry {
   ms: number;
 }
 
+/** A piece of the canonical JSON text (RFC 8785) of a result; offsets and sizes are bytes of its UTF-8 form. */
+export interface ResultPage {
+  text: string;
+  offset: number;
+  /** Of the whole text. */
+  bytes: number;
+  /** Null: this is the last one. */
+  next_offset: number | null;
+}
+
 /** The answer to one proposed call, as it goes over the wire (protocol.md, "The answer"). */
 export interface Answer {
   disposition: Disposition;
@@ -74,6 +84,7 @@ export interface Answer {
   outcome: Outcome | null;
   verified: boolean;
   evidence_of_change: boolean;
+  /** Null as well where it is larger than an answer may carry: then `result_part` is there. */
   result: Json;
   states: Record<string, string>;
   legal_actions: string[];
@@ -81,6 +92,7 @@ export interface Answer {
   repaired: string[];
   retry_after_ms: number | null;
   trace: TraceEntry[];
+  result_part?: ResultPage & { href: string };
   duplicate_of?: string;
   verify_with?: { tool: string; arguments: JsonObject };
   review_id?: string;

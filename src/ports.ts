@@ -1,7 +1,7 @@
 /** What the listeners need of the rest of the house; `main.ts` supplies it. */
 import type { ModelTool } from './contract/views/model.js';
 import type { Refusal } from './errors.js';
-import type { Answer, Json, JsonObject, Principal } from './model.js';
+import type { Answer, Json, JsonObject, Principal, ResultPage } from './model.js';
 
 export interface Proposal {
   /** The body as it came, at most `limits.bodyBytes` long; the parse stage reads it strictly. */
@@ -50,6 +50,8 @@ export interface AgentDoor {
   turn(turn: ProposedTurn): Promise<TurnAnswer>;
   /** The same object later; waits at most `patienceMs` for a settled outcome. */
   operation(principal: Principal, operationId: string, patienceMs: number): Promise<Answer>;
+  /** A piece of its result as canonical JSON text, at most `limits.result` long whatever is asked for. */
+  result(principal: Principal, operationId: string, asked: { offset: number; limitBytes?: number }): Promise<{ page: ResultPage } | { refused: Answer }>;
   cancel(principal: Principal, operationId: string): Promise<Answer>;
   /** The tools this caller may use, with their model view. */
   tools(principal: Principal): PublishedTool[];

@@ -54,7 +54,7 @@ export const configSchema = Type.Object({
     arguments: size('64KiB', 'The arguments of one call.', ['1KiB', '64MiB']),
     depth: integer(32, 'Nesting of a body.', [4, 100]),
     calls_per_batch: integer(20, 'Calls in one batch, or that run of one turn.', [1, 20]),
-    result: size('64KiB', 'A result or read-back that is kept whole in a receipt; a larger one is kept by size and digest.', ['1KiB', '64MiB']),
+    result: size('64KiB', 'A result in an answer; a larger one is cut there and read in pages. Also a result or read-back that is kept whole in a receipt, where a larger one is kept by size and digest.', ['1KiB', '64MiB']),
   }),
   execution: section('How calls are executed.', {
     lease: duration('15s', 'How long a replica owns an operation without renewing; then another one reconciles it.', ['1s', '10m']),

@@ -4,6 +4,7 @@ import type { Answer, Disposition, Json, JsonObject, NextAction, OperationState,
 import type { Operation } from './ports.js';
 import type { Progress } from './progress.js';
 import type { Resource } from './resource.js';
+import { pageOf, resultBytes } from './result-page.js';
 
 function blank(progress: Progress): Answer {
   const { tool } = progress;
@@ -138,3 +139,11 @@ function ended(operation: Operation, told: Told | null): Partial<Answer> {
   };
 }
 
+/** What an effect has brought about is never an error for its size: the answer has the beginning, and the rest is there to be read. */
+export function withinLimit(answer: Answer, limitBytes: number): Answer {
+  if (answer.result === null || answer.operation_id === null) return answer;
+  // the order of members, in which the canonical form differs, does not change the size
+  if (Buffer.byteLength(JSON.stringify(answer.result)) <= limitBytes) return answer;
+  const part = pageOf(resultBytes(answer.result), 0, limitBytes);
+  return part === null ? answer : { ...answer, result: null, result_part: { ...part, href: `/v1/operations/${answer.operation_id}/result?offset=${part.next_offset}` } };
+}

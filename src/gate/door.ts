@@ -1,28 +1,31 @@
 /** What the agent listener offers beside proposing: how an operation stands, cancelling, and the tools there are. */
 import { modelTool } from '../contract/views/model.js';
-import { refuse } from '../errors.js';
+import { isRefusal, refuse } from '../errors.js';
 import type { Answer, Principal } from '../model.js';
-import { operationAnswer, refusalAnswer } from './answer.js';
+import { operationAnswer, refusalAnswer, withinLimit } from './answer.js';
 import { decideResource, decideTool } from './authorize.js';
 import { runBatch, runTurn } from './batch.js';
 import { decidedOn } from './earlier.js';
 import type { Parts } from './parts.js';
 import { call } from './pipeline.js';
 import type { Operation } from './ports.js';
+import { resultPage } from './result-page.js';
 import { Progress } from './progress.js';
-import type { AgentDoor } from '../ports.js';
+import type { AgentDoor, TurnAnswer } from '../ports.js';
 
 const pollMs = 200;
 
 export function openDoor(parts: Parts): AgentDoor {
+  const trim = (answer: Answer): Answer => withinLimit(answer, parts.settings.resultBytes);
+  const trimAll = (answer: TurnAnswer): TurnAnswer => ('results' in answer ? { results: answer.results.map(trim) } : answer);
   return {
-    propose: ({ body, principal, idempotencyKey, patienceMs, respondAsync }) =>
-      call(parts, { body, principal, ...(idempotencyKey === undefined ? {} : { idempotencyKey }) }, {
+    propose: async ({ body, principal, idempotencyKey, patienceMs, respondAsync }) =>
+      trim(await call(parts, { body, principal, ...(idempotencyKey === undefined ? {} : { idempotencyKey }) }, {
         until: performance.now() + (patienceMs ?? parts.settings.patienceMs), respondAsync: respondAsync ?? false,
-      }),
+      })),
 
-    batch: (batch) => runBatch(parts, batch),
-    turn: (turn) => runTurn(parts, turn),
+    batch: async (batch) => trimAll(await runBatch(parts, batch)),
+    turn: async (turn) => trimAll(await runTurn(parts, turn)),
 
     async operation(principal, operationId, patienceMs) {
       const until = performance.now() + patienceMs;
@@ -30,9 +33,16 @@ export function openDoor(parts: Parts): AgentDoor {
         const operation = await own(parts, principal, operationId);
         if (!operation) return noSuchOperation();
         const left = until - performance.now();
-        if (!isOpen(operation) || left <= 0) return operationAnswer(operation, { progress: reader(), as: 'reader' });
+        if (!isOpen(operation) || left <= 0) return trim(operationAnswer(operation, { progress: reader(), as: 'reader' }));
         await parts.locks.heard(operation.id, Math.min(left, pollMs));
       }
+    },
+
+    async result(principal, operationId, { offset, limitBytes }) {
+      const operation = await own(parts, principal, operationId);
+      if (!operation) return { refused: noSuchOperation() };
+      const page = resultPage(operation, offset, Math.min(limitBytes ?? Number.POSITIVE_INFINITY, parts.settings.resultBytes));
+      return isRefusal(page) ? { refused: refusalAnswer(page, reader(), operation.id) } : { page };
     },
 
     async cancel(principal, operationId) {

@@ -10,8 +10,8 @@ export interface GateSettings {
   argumentsBytes: number;
   depth: number;
   callsPerTurn: number;
-  /** A result or read-back beyond it enters a receipt by size and digest. */
-  receiptBytes: number;
+  /** A result beyond it is cut in answers and read in pages; in a receipt, it and a read-back are kept by size and digest. */
+  resultBytes: number;
   leaseMs: number;
   patienceMs: number;
   /** How long after the intent was begun its first byte may still be written. */

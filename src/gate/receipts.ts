@@ -124,6 +124,6 @@ function textsIn(value: unknown): string[] {
 function bounded(parts: Parts, value: Json): Json {
   if (value === null || typeof value !== 'object') return value;
   const text = JSON.stringify(value);
-  if (text.length <= parts.settings.receiptBytes) return value;
+  if (text.length <= parts.settings.resultBytes) return value;
   return { omitted: true, bytes: Buffer.byteLength(text), digest: `sha256:${sha256(text).toString('hex')}` };
 }

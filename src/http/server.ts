@@ -8,6 +8,8 @@ import { maxHeaderBytes, socketGuard } from './sockets.js';
 
 export interface HttpLimits {
   bodyBytes: number;
+  /** Nesting of a body that http reads itself. */
+  depth: number;
   /** The longest `Prefer: wait`, whatever a caller asks for. */
   maxPatienceMs: number;
   /** Of one listener, idle ones included; a connection beyond is closed at once. */
@@ -20,6 +22,7 @@ export interface HttpLimits {
 /** semantics.md section 10. */
 export const defaultLimits: HttpLimits = {
   bodyBytes: 256 * 1024,
+  depth: 32,
   maxPatienceMs: 45_000,
   connections: 10_000,
   headersTimeoutMs: 10_000,

@@ -74,7 +74,7 @@ export function build(script: Script = {}): Omit<Listeners, 'agent' | 'control' 
   };
   const agentApp = buildAgentServer({
     ...shared,
-    door: { propose: answersExecuted, batch: answersResults, turn: answersResults, operation: answersExecuted, cancel: answersExecuted, tools: () => [], ...script.door },
+    door: { propose: answersExecuted, batch: answersResults, turn: answersResults, operation: answersExecuted, result: async () => ({ page: { text: '{}', offset: 0, bytes: 2, next_offset: null } }), cancel: answersExecuted, tools: () => [], ...script.door },
   });
   const controlApp = buildControlServer({
     ...shared,

@@ -100,7 +100,7 @@ describe('real answers over real sockets satisfy the schemas', () => {
 
   it('answers of every disposition that is no refusal, with no member that is not described', async () => {
     for (const disposition of ['executed', 'replayed', 'pending', 'unknown', 'approval_required', 'review'] as const) {
-      const answer = { ...executed, disposition, duplicate_of: 'c-0', verify_with: { tool: 'get_credit_receipt', arguments: {} }, review_id: 'rev_1', detail: 'It was sent.', code: 'RECONCILING' };
+      const answer = { ...executed, disposition, duplicate_of: 'c-0', verify_with: { tool: 'get_credit_receipt', arguments: {} }, review_id: 'rev_1', result_part: { text: '{', offset: 0, bytes: 9, next_offset: 1, href: '/v1/operations/op_1/result?offset=1' }, detail: 'It was sent.', code: 'RECONCILING' };
       const { agent } = await listen({ door: { propose: async () => answer } });
       const body = await held('post', '/v1/calls', await post(`${agent}/v1/calls`, as('agent')));
       expect(Object.keys(body as object).filter((member) => !membersOf('Answer').has(member))).toEqual([]);
@@ -127,11 +127,28 @@ describe('real answers over real sockets satisfy the schemas', () => {
     await held('post', '/v1/calls', await post(`${agent}/v1/calls`, as('agent'), ' '.repeat(300_000)));
     await held('get', '/v1/operations/{id}', await fetch(`${agent}/v1/operations/op_1`, { headers: as('agent') }));
     await held('get', '/v1/operations/{id}', await fetch(`${agent}/v1/operations/!`, { headers: as('agent') }));
+    await held('get', '/v1/operations/{id}/result', await fetch(`${agent}/v1/operations/op_1/result?offset=0&limit=9`, { headers: as('agent') }));
+    for (const path of ['op_1/result?offset=-1', '!/result']) await held('get', '/v1/operations/{id}/result', await fetch(`${agent}/v1/operations/${path}`, { headers: as('agent') }));
     await held('post', '/v1/operations/{id}/cancel', await post(`${agent}/v1/operations/op_1/cancel`, as('agent')));
     await held('get', '/v1/tools', await fetch(`${agent}/v1/tools`, { headers: as('agent') }));
     for (const dialect of ['openai-chat', 'openai-responses', 'anthropic', 'gemini', 'mcp', 'other']) {
       await held('get', '/v1/tools', await fetch(`${agent}/v1/tools?dialect=${dialect}`, { headers: as('agent') }));
     }
+  });
+
+  it.each([
+    ['openai-chat', { message: { tool_calls: [{ id: 'a', type: 'function', function: { name: 't', arguments: '{}' } }] }, finish_reason: 'tool_calls' }],
+    ['openai-responses', { output: [{ type: 'function_call', call_id: 'a' }, { type: 'custom_tool_call', call_id: 'b' }, { type: 'computer_call', call_id: 'c' }], status: 'completed' }],
+    ['anthropic', { message: { content: [{ type: 'tool_use', id: 'a', name: 't', input: {} }, { type: 'tool_use', id: 'b', name: 't', toolset_name: 'browser' }] }, stop_reason: 'tool_use' }],
+    ['anthropic', { message: { content: [] }, stop_reason: 'end_turn' }],
+  ])('the dialect %s, taken and refused', async (dialect, given) => {
+    const path = `/v1/dialects/${dialect}`;
+    const { agent } = await listen({ door: { turn: async ({ calls }) => ({ results: calls.map((_, position) => (position === 0 ? executed : problemAnswer(refuse('UNUSABLE_CALL', 'x')))) }) } });
+    await held('post', path, await post(agent + path, as('agent'), JSON.stringify({ session_id: 's', ...given })));
+    await held('post', path, await post(agent + path, as('agent'), '{"session_id":"s"}'));
+    await held('post', path, await post(agent + path, {}));
+    const refusing = await listen({ door: { turn: async () => ({ refused: problemAnswer(refuse('SUBJECT_NOT_GRANTED', 'x')) }) } });
+    await held('post', path, await post(refusing.agent + path, as('agent'), JSON.stringify({ session_id: 's', ...given })));
   });
 
   it('the control listener, records found and not, good queries and bad, ready and not', async () => {

@@ -1,8 +1,9 @@
-/** The agent plane: propose a call, ask for its outcome, cancel it, list the tools. */
+/** The agent plane: propose a call, a batch or a model's turn, ask for its outcome, cancel it, list the tools. */
 import { rawBody } from '../body.js';
 import { requireCredential } from '../authentication.js';
 import { type App, createServer } from '../server.js';
 import { batchRoutes } from './batches.js';
+import { dialectRoutes } from '../dialects/routes.js';
 import { callRoutes } from './calls.js';
 import { operationRoutes } from './operations.js';
 import type { AgentServerParts } from './parts.js';
@@ -16,6 +17,7 @@ export function buildAgentServer(parts: AgentServerParts): App {
     scope.addContentTypeParser('application/json', rawBody(parts.limits.bodyBytes));
     scope.register(callRoutes, parts);
     scope.register(batchRoutes, parts);
+    scope.register(dialectRoutes, parts);
     scope.register(operationRoutes, parts);
     scope.register(toolRoutes, parts);
   });
