@@ -29,13 +29,17 @@ export interface Ask {
 /** What is a few milliseconds short of a second counts as one: half a minute is to be asked for as 30. */
 const roundingMs = 100;
 
+/** Timers beyond it fire at once. */
+const longestTimerMs = 2 ** 31 - 1;
+
 /** @param waitMs how long the gateway is asked to wait; it is told whole seconds. */
 export async function exchange(link: Link, ask: Ask, waitMs: number, signal: AbortSignal | undefined): Promise<Heard> {
   if (signal?.aborted) return aborted(signal, false);
   const waitSeconds = Math.floor((waitMs + roundingMs) / 1000);
   const attempt = new AbortController();
   const end = (): void => attempt.abort(signal?.reason);
-  const timer = setTimeout(end, link.timeoutMs + waitSeconds * 1000);
+  const limitMs = Math.min(link.timeoutMs + waitSeconds * 1000, longestTimerMs);
+  const timer = setTimeout(end, limitMs);
   signal?.addEventListener('abort', end);
   try {
     const response = await link.fetch(link.url + ask.path, {
@@ -54,7 +58,7 @@ export async function exchange(link: Link, ask: Ask, waitMs: number, signal: Abo
     return judge(ask, response, await response.text());
   } catch (cause) {
     if (signal?.aborted) return aborted(signal, true);
-    if (attempt.signal.aborted) return { kind: 'lost', why: `no answer in ${(link.timeoutMs + waitSeconds * 1000) / 1000} s`, taken: true, pauseMs: null };
+    if (attempt.signal.aborted) return { kind: 'lost', why: `no answer in ${limitMs / 1000} s`, taken: true, pauseMs: null };
     return connectionFailure(cause, link.url);
   } finally {
     clearTimeout(timer);

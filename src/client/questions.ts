@@ -53,9 +53,12 @@ export function turnQuestion(propose: Ask, ids: Ids): Question {
     ids,
     concerns: (document) => !isAnswer(document) || speaksOfTheCall(document),
     next(document, _, resend) {
-      if (isAnswer(document)) return resend && later(document.next_action) ? again : null;
-      const actions = (document as { results: Answer[] }).results.map(({ next_action }) => next_action);
-      return actions.some(later) && actions.every((next) => later(next) || done(next)) ? again : null;
+      if (!resend) return null;
+      if (isAnswer(document)) return later(document.next_action) ? again : null;
+      const { results } = document as { results: Answer[] };
+      const open = results.filter(({ next_action: next }) => later(next));
+      if (open.length === 0 || !results.every((result) => open.includes(result) || done(result.next_action))) return null;
+      return { ...again, pauseMs: Math.max(...open.map(({ retry_after_ms: pauseMs }) => pauseMs ?? 0)) };
     },
   };
 }

@@ -9,7 +9,12 @@ import type { Heard } from './heard.js';
 import { type Limits, Patience, sleep } from './patience.js';
 
 /** A `look` only asks how an operation stands; every other request counts as an attempt. */
-export interface Step { ask: Ask; look: boolean }
+export interface Step {
+  ask: Ask;
+  look: boolean;
+  /** A pause that is asked for inside of the document. */
+  pauseMs?: number;
+}
 
 export interface Question {
   first: Ask;
@@ -35,7 +40,8 @@ export async function settle(link: Link, limits: Limits, question: Question, { w
     if (!next) return course.tell(heard);
 
     const looks = answered && next.look;
-    const pauseMs = looks ? patience.look(heard.pauseMs) : patience.pause(heard.pauseMs);
+    const askedMs = answered && next.pauseMs !== undefined ? Math.max(next.pauseMs, heard.pauseMs ?? 0) : heard.pauseMs;
+    const pauseMs = looks ? patience.look(askedMs) : patience.pause(askedMs);
     if (!patience.allows(pauseMs, { told: course.tellable !== null, costs: !looks })) return course.tell(heard);
     if (!(await sleep(pauseMs, signal))) return course.ended(aborted(signal as AbortSignal, false));
     step = next;

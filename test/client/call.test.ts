@@ -38,6 +38,11 @@ describe('an answer that does not arrive', () => {
     expect(JSON.parse(read[0]?.body ?? '')).toEqual({ ...credit, call_id: answer.call_id });
   });
 
+  it('who sets no limit to an answer gets no limit', async () => {
+    const { gate } = await opened([{ body: executed }], { timeoutMs: Number.POSITIVE_INFINITY, elapsedMs: Number.POSITIVE_INFINITY });
+    expect(await gate.call(credit, { waitMs: Number.POSITIVE_INFINITY })).toMatchObject({ disposition: 'executed' });
+  });
+
   it('no answer in time is one that does not arrive', async () => {
     const { server, gate } = await opened([{ silent: true }, { body: executed }], { timeoutMs: 150 });
     expect(await gate.call({ ...credit, call_id: 'c-1' }, { waitMs: 900 })).toMatchObject({ disposition: 'executed', call_id: 'c-1' });
@@ -149,6 +154,14 @@ describe('what may have happened is followed', () => {
     const { server, gate } = await opened([{ status: 202, body: unknown }, { body: gone, headers: { 'x-should-retry': 'false' } }, { status: 202, body: unknown }, { body: executed }]);
     expect(await gate.call(credit)).toMatchObject({ disposition: 'executed' });
     expect(server.got.map(({ method }) => method)).toEqual(['POST', 'GET', 'POST', 'POST']);
+  });
+
+  it('one that is proven not to have happened: the same call again', async () => {
+    const absent = refusal({ disposition: 'rejected', next_action: 'retry', status: 422, code: 'NOT_COMMITTED', operation_id: 'op_1' });
+    const { server, gate } = await opened([{ status: 202, body: unknown }, { body: absent }, { body: executed }]);
+    expect(await gate.call(credit)).toMatchObject({ disposition: 'executed' });
+    expect(server.got.map(({ method }) => method)).toEqual(['POST', 'GET', 'POST']);
+    expect(server.posts()[0]?.body).toBe(server.posts()[1]?.body);
   });
 
   it('when the time is up the last honest answer is returned, not thrown', async () => {

@@ -92,15 +92,41 @@ it('what may have happened is never reported as not having happened', async () =
   }), { numRuns: 700 });
 });
 
+it('a turn: one body, in bounded number, and not again once something in it was refused', async () => {
+  const inTurn = fc.record({ event, others: fc.array(fc.constantFrom(...answers), { maxLength: 3 }) }).map(({ event: one, others }): Event => {
+    if (!one.text?.endsWith('}')) return one;
+    const answer = JSON.parse(one.text) as object;
+    return { ...one, status: 200, text: JSON.stringify({ results: [answer, ...others] }) };
+  });
+  await fc.assert(fc.asyncProperty(fc.array(inTurn, { minLength: 1, maxLength: 6 }), fc.integer({ min: 1, max: 5 }), async (script, attempts) => {
+    const line = new FakeLine(script);
+    const gate = new Callgate({ url: 'http://gateway.test', key: 'cg_k', fetch: line.fetch, attempts, elapsedMs: 20_000, timeoutMs });
+    const ended = gate.batch({ session_id: 's-1', calls: [{ tool: 't', arguments: {} }] }).then((batch) => ({ batch }), (error: unknown) => ({ error }));
+    await vi.runAllTimersAsync();
+    const outcome = await ended;
+
+    expect(new Set(line.requests.map(({ method, body }) => `${method} ${body}`)).size).toBe(1);
+    expect(line.requests.length).toBeLessThanOrEqual(attempts);
+    line.requests.slice(0, -1).forEach(({ event: { text }, forbids, heard, until }, n) => {
+      expect(forbids).toBe(false);
+      if (!heard || !text?.startsWith('{"results"')) return;
+      expect(text).not.toMatch(/"next_action":"(abandon|ponder)"/);
+      const asked = [...text.matchAll(/"retry_after_ms":(\d+)/g)].map((match) => Number(match[1]));
+      expect((line.requests[n + 1]?.from ?? 0) - until).toBeGreaterThanOrEqual(Math.max(0, ...asked));
+    });
+    if ('error' in outcome) expect(outcome.error).toBeInstanceOf(CallgateError);
+  }), { numRuns: 500 });
+});
+
 /** The script is gone through again and again, so that only the client's own bounds end it. */
 class FakeLine {
-  readonly requests: { method: string; url: string; body: string | null; from: number; until: number; event: Event; pauseMs: number; forbids: boolean }[] = [];
+  readonly requests: { method: string; url: string; body: string | null; from: number; until: number; event: Event; pauseMs: number; forbids: boolean; heard: boolean }[] = [];
 
   constructor(private readonly script: readonly Event[]) {}
 
   readonly fetch: typeof globalThis.fetch = async (url, init = {}) => {
     const event = this.script[this.requests.length % this.script.length] as Event;
-    const request = { method: init.method ?? '', url: String(url), body: (init.body ?? null) as string | null, from: performance.now(), until: 0, event, pauseMs: 0, forbids: false };
+    const request = { method: init.method ?? '', url: String(url), body: (init.body ?? null) as string | null, from: performance.now(), until: 0, event, pauseMs: 0, forbids: false, heard: false };
     this.requests.push(request);
     try {
       await new Promise((resolve, reject) => {
@@ -113,6 +139,7 @@ class FakeLine {
     if (event.fails) throw new TypeError('fetch failed', { cause: Object.assign(new Error(event.fails), { code: event.fails }) });
     const text = event.text ?? '';
     request.pauseMs = Math.max(event.pauseMs ?? 0, Number(/"retry_after_ms":(\d+)/.exec(text)?.[1] ?? 0));
+    request.heard = true;
     request.forbids = event.headers?.['x-should-retry'] === 'false';
     return new Response(text, { status: event.status ?? 200, headers: { 'content-type': text.startsWith('<') ? 'text/html' : 'application/json', ...event.headers } });
   };
