@@ -82,8 +82,8 @@ describe('against a gateway', () => {
     const intent = unique('int');
     const call = (amount: number) => ({ tool: 'issue_credit', arguments: { order_id: 'O-417', amount, currency: 'GBP' } });
     const proxy = await cuttingProxy(opened.gateway.agentUrl, 'sent', 'answer');
-    const { results } = await client(proxy.url).batch({ session_id: intent, intent_id: intent, calls: [call(110), { ...call(-1), call_id: 'wrong' }, call(120)] });
-    expect(results.map(({ disposition, outcome }) => outcome ?? disposition)).toEqual(['committed', 'invalid_arguments', 'committed']);
+    const { results } = await client(proxy.url).batch({ session_id: intent, intent_id: intent, calls: [call(110), call(120), call(-1)] });
+    expect(results.map(({ disposition, outcome }) => outcome ?? disposition)).toEqual(['committed', 'committed', 'invalid_arguments']);
     expect(await credits()).toBe(before + 2);
   });
 });
