@@ -9,10 +9,13 @@
 export interface Ordered {
   position: number;
   write: boolean;
-  /** What it is on or may change. */
+  /** What it is on or may change, as far as the call itself tells. */
   keys: readonly string[];
-  /** Of a write on an entity with a transition table. */
-  table: { entity: string; legalIn(state: string): boolean } | null;
+  /** Calls that share one of these run one after another: `keys`, and whatever may turn out to be one. */
+  lines: readonly string[];
+  /** Of a write: whether a transition table judges it, and of which entities, as far as the call itself tells. */
+  judged: boolean;
+  tables: readonly { entity: string; legalIn(state: string): boolean }[];
   /** Positions that it comes after in any state: earlier occurrences of the same write. */
   after: readonly number[];
 }
@@ -25,17 +28,19 @@ export type Stopped = Exclude<Ending, 'committed' | 'illegal'>;
 
 export interface Ended {
   ending: Ending;
+  /** What it was on, where more was found out than the call itself tells. */
+  keys?: readonly string[];
   /** As far as the answer told them. */
   states: Readonly<Record<string, string>>;
 }
-/** Not legal in this state, and not answered. */
-export interface NotLegal { notLegalIn: string | null }
+/** Not legal in these states, and not answered. */
+export interface NotLegal { notLegalIn: Readonly<Record<string, string>> }
 
 export interface Mode {
   /** Refuse what is not legal, instead of giving it back. */
   insist: boolean;
-  /** It may not run, because of a write before it; only an answer that it has already is given. */
-  stopped: Stopped | null;
+  /** Whether a write before it stops whoever is on these; only an answer that it has already is then given. */
+  stopped(keys: readonly string[]): Stopped | null;
   /** Others ran before it. */
   waited: boolean;
 }
@@ -50,26 +55,26 @@ export async function runInOrder(calls: readonly Ordered[], run: Run): Promise<v
     for (const { position, write } of group) if (write) writes.push({ position, done: (ends.get(position) as Signal).heard });
     begun.push(new Sequence(group, run, (position) => ends.get(position)?.give()).run());
   };
-  const groups = connected(calls.filter(({ keys }) => keys.length > 0));
+  const groups = connected(calls.filter(({ lines }) => lines.length > 0));
   for (const group of groups) {
     if (group.some(({ write }) => write)) start(group);
     else for (const call of group) start([call]);
   }
-  const elsewhere = calls.filter(({ keys }) => keys.length === 0);
+  const elsewhere = calls.filter(({ lines }) => lines.length === 0);
   for (const call of elsewhere.filter(({ write }) => write)) start([call]);
   for (const call of elsewhere.filter(({ write }) => !write)) {
     const before = writes.filter(({ position }) => position < call.position);
-    begun.push(Promise.all(before.map(({ done }) => done)).then(() => run(call, { insist: true, stopped: null, waited: before.length > 0 })));
+    begun.push(Promise.all(before.map(({ done }) => done)).then(() => run(call, { insist: true, stopped: () => null, waited: before.length > 0 })));
   }
   await Promise.all(begun);
 }
 
-/** Calls that share a key, or share one with a call that does, each group in the order listed. */
+/** Calls in one line, or linked by one that is in both, each group in the order listed. */
 function connected(calls: readonly Ordered[]): Ordered[][] {
-  let groups: { keys: Set<string>; calls: Ordered[] }[] = [];
+  let groups: { lines: Set<string>; calls: Ordered[] }[] = [];
   for (const call of calls) {
-    const meets = groups.filter(({ keys }) => call.keys.some((key) => keys.has(key)));
-    const joined = { keys: new Set([...meets.flatMap(({ keys }) => [...keys]), ...call.keys]), calls: [...meets.flatMap((group) => group.calls), call] };
+    const meets = groups.filter(({ lines }) => call.lines.some((line) => lines.has(line)));
+    const joined = { lines: new Set([...meets.flatMap(({ lines }) => [...lines]), ...call.lines]), calls: [...meets.flatMap((group) => group.calls), call] };
     groups = [...groups.filter((group) => !meets.includes(group)), joined];
   }
   return groups.map((group) => group.calls.sort((a, b) => a.position - b.position));
@@ -78,7 +83,7 @@ function connected(calls: readonly Ordered[]): Ordered[][] {
 class Sequence {
   private waiting: Ordered[];
   /** As last seen; absent: not known. */
-  private readonly states = new Map<string, string | null>();
+  private readonly states = new Map<string, string>();
   private readonly stops = new Map<string, Stopped>();
   private ran = 0;
 
@@ -90,16 +95,16 @@ class Sequence {
     while (this.waiting.length > 0) {
       if (await this.runNextLegal()) continue;
       const first = this.waiting.find((call) => call.write && this.mayRun(call)) as Ordered;
-      await this.attempt(first, { insist: true, stopped: null });
+      await this.attempt(first, true);
     }
   }
 
   private async runNextLegal(): Promise<boolean> {
     for (const call of this.waiting) {
       if (!this.mayRun(call)) continue;
-      const stopped = call.write ? this.stoppedBy(call) : null;
+      const stopped = call.write && this.stopped(call.keys) !== null;
       if (!stopped && this.knownIllegal(call)) continue;
-      if (await this.attempt(call, { insist: stopped !== null || !call.table, stopped })) return true;
+      if (await this.attempt(call, stopped || !call.judged)) return true;
     }
     return false;
   }
@@ -110,21 +115,23 @@ class Sequence {
   }
 
   /** What is not known comes before what is known to have failed: waiting may still settle it. */
-  private stoppedBy({ keys }: Ordered): Stopped | null {
+  private stopped(keys: readonly string[]): Stopped | null {
     const stops = keys.map((key) => this.stops.get(key));
     return (['unknown', 'failed', 'unavailable'] as const).find((ending) => stops.includes(ending)) ?? null;
   }
 
-  private knownIllegal({ table }: Ordered): boolean {
-    const state = table ? this.states.get(table.entity) : undefined;
-    return table !== null && state !== undefined && (state === null || !table.legalIn(state));
+  private knownIllegal({ tables }: Ordered): boolean {
+    return tables.some(({ entity, legalIn }) => {
+      const state = this.states.get(entity);
+      return state !== undefined && !legalIn(state);
+    });
   }
 
   /** True: it has its answer. */
-  private async attempt(call: Ordered, mode: Omit<Mode, 'waited'>): Promise<boolean> {
-    const result = await this.runCall(call, { ...mode, waited: this.ran > 0 });
+  private async attempt(call: Ordered, insist: boolean): Promise<boolean> {
+    const result = await this.runCall(call, { insist, stopped: (keys) => (call.write ? this.stopped(keys) : null), waited: this.ran > 0 });
     if ('notLegalIn' in result) {
-      if (call.table) this.states.set(call.table.entity, result.notLegalIn);
+      this.sawStates(result.notLegalIn);
       return false;
     }
     this.ran++;
@@ -134,11 +141,15 @@ class Sequence {
     return true;
   }
 
-  private learn({ keys }: Ordered, { ending, states }: Ended): void {
+  private learn(call: Ordered, { ending, keys = call.keys, states }: Ended): void {
     for (const key of keys) {
       if (ending !== 'illegal') this.states.delete(key);
       if (ending !== 'illegal' && ending !== 'committed') this.stops.set(key, ending);
     }
+    this.sawStates(states);
+  }
+
+  private sawStates(states: Readonly<Record<string, string>>): void {
     for (const [entity, state] of Object.entries(states)) this.states.set(entity, state);
   }
 }

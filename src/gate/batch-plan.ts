@@ -67,7 +67,7 @@ export function plan(parts: Parts, turn: Turn): Planned {
 interface Sight { ordered: Omit<Ordered, 'after'>; /** Equal for writes that mean the same effect, whichever occurrence of it. */ meaning: string | null; occurrence: number }
 
 function look(parts: Parts, { principal, members, calls, names, cut }: Turn, position: number): Sight {
-  const unknown: Sight = { ordered: { position, write: true, keys: [], table: null }, meaning: null, occurrence: 1 };
+  const unknown: Sight = { ordered: { position, write: true, keys: [], lines: [], judged: false, tables: [] }, meaning: null, occurrence: 1 };
   const given = calls[position] as TurnCall;
   if ('unusable' in given) return unknown;
   const progress = new Progress(() => undefined);
@@ -78,9 +78,14 @@ function look(parts: Parts, { principal, members, calls, names, cut }: Turn, pos
   const write = tool.effect !== 'none';
   const shaped = validateShape(parsed, progress);
   // What is refused for its shape is still proposed on something: those behind it on that were proposed on the assumption that it works.
-  if (isRefusal(shaped)) return { ...unknown, ordered: { position, write, keys: keysAsGiven(parsed), table: null } };
+  if (isRefusal(shaped)) {
+    const keys = keysAsGiven(parsed);
+    return { ...unknown, ordered: { ...unknown.ordered, write, keys, lines: keys } };
+  }
+  const keys = keysOf(shaped);
+  const tables = write ? tablesOf(shaped) : [];
   return {
-    ordered: { position, write, keys: keysOf(shaped), table: write ? tableOf(shaped) : null },
+    ordered: { position, write, keys, lines: keys, judged: tables.length > 0, tables },
     meaning: write ? canonicalText([tool.name, identityArguments(tool, shaped.args)]) : null,
     occurrence: envelope.occurrence,
   };
@@ -91,10 +96,10 @@ function keysOf({ tool, identity }: ShapedCall): readonly string[] {
   return identity.entity ? [identity.entity.key] : [];
 }
 
-function tableOf({ tool, identity }: ShapedCall): Ordered['table'] {
+function tablesOf({ tool, identity }: ShapedCall): Ordered['tables'] {
   const { entity } = tool;
-  if (!entity?.state || !identity.entity) return null;
-  return { entity: identity.entity.key, legalIn: (state) => entity.transitions[state]?.[tool.name] !== undefined };
+  if (!entity?.state || !identity.entity) return [];
+  return [{ entity: identity.entity.key, legalIn: (state) => entity.transitions[state]?.[tool.name] !== undefined }];
 }
 
 function keysAsGiven({ tool, principal, envelope, given }: ParsedCall): string[] {

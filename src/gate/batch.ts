@@ -64,21 +64,27 @@ class TurnRun {
   private async run(ordered: Ordered, mode: Mode): Promise<Ended | NotLegal> {
     const { position } = ordered;
     const given = this.turn.calls[position] as TurnCall;
-    const answered = 'unusable' in given ? plainRefusal(given, refuse('UNUSABLE_CALL', given.unusable)) : await this.decide(ordered, given.members, mode);
+    let keys = ordered.keys;
+    const answered = 'unusable' in given ? plainRefusal(given, refuse('UNUSABLE_CALL', given.unusable)) : await this.decide(ordered, given.members, mode, (known) => { keys = known; });
     if ('deferredIn' in answered) return { notLegalIn: answered.deferredIn };
     this.answers[position] = answered;
     const ending = endingOf(answered);
-    if (ending === 'committed' && ordered.write && 'members' in given) this.moved(ordered, given.members);
-    return { ending, states: answered.states };
+    if (ending === 'committed' && ordered.write && 'members' in given) this.moved(keys, given.members);
+    return { ending, keys, states: answered.states };
   }
 
   /** One failure of ours is one position's answer: what the others did is not forgotten over it. */
-  private async decide(ordered: Ordered, members: Json, mode: Mode) {
+  private async decide(ordered: Ordered, members: Json, mode: Mode, isOn: (keys: readonly string[]) => void) {
     const { principal, members: turn } = this.turn;
     const context = this.planned.contexts[ordered.position] as Planned['contexts'][number];
     const received = { principal, turn, members: this.onPresentVersion(ordered, members), context };
-    const instead = mode.stopped ? predecessor[mode.stopped] : mode.waited && performance.now() >= this.until ? notBegun : undefined;
-    const options: CallOptions = { until: this.until, respondAsync: false, ...(instead ? { instead } : {}) };
+    const forbids = (keys: readonly string[]): Refusal | undefined => {
+      isOn(keys);
+      const stopped = mode.stopped(keys);
+      if (stopped) return predecessor[stopped];
+      return mode.waited && performance.now() >= this.until ? notBegun : undefined;
+    };
+    const options: CallOptions = { until: this.until, respondAsync: false, forbids };
     try {
       return mode.insist ? await call(this.parts, received, options) : await callIfLegal(this.parts, received, options);
     } catch (error) {
@@ -88,7 +94,7 @@ class TurnRun {
     }
   }
 
-  private moved({ keys }: Ordered, members: Json): void {
+  private moved(keys: readonly string[], members: Json): void {
     const version = (members as JsonObject)['expected_version'];
     if (version === undefined) return;
     for (const key of keys) this.movedFrom.set(key, (this.movedFrom.get(key) ?? new Set()).add(version));

@@ -35,12 +35,15 @@ export interface CallOptions {
   until: number;
   /** Answer as soon as the intent is durable. */
   respondAsync: boolean;
-  /** It may not run (semantics.md section 7, predecessors): what has an answer is told it, and what has none is refused with this. */
-  instead?: Refusal;
+  /**
+   * Asked by the guard keys of a call that has no answer yet, again when more of them are known: a refusal where its turn does not let it run
+   * (semantics.md section 7, predecessors).
+   */
+  forbids?(keys: readonly string[]): Refusal | undefined;
 }
 
 /** Not legal in the present state, and nothing was answered or recorded: the turn may have another call that comes first. */
-export interface Deferred { deferredIn: string | null }
+export interface Deferred { deferredIn: Record<string, string> }
 
 /** One caller's walk through the stages. */
 interface Walk {
@@ -100,19 +103,19 @@ async function guarded(walk: Walk, received: Received): Promise<Answer | Deferre
 
 /** Looks, and if nothing answers the call yet, goes on; whenever somebody else was faster, looks again. */
 async function inTurn(walk: Walk, permitted: PermittedCall, turn: Turn): Promise<Answer | Deferred> {
-  const { instead } = walk.options;
+  const forbidden = walk.options.forbids?.(permitted.identity.guardKeys);
   let sighted = false;
   for (;;) {
     const earlier = await lookUp(walk.parts, permitted);
     if (isRefusal(earlier)) return walk.refuse(permitted, earlier);
     if (earlier.kind !== 'fresh') {
       turn.leave(); // it will change nothing: whoever stands behind it need not wait for its answer
-      if (earlier.kind === 'open' && !instead && (await turn.changed(earlier.operation))) continue;
+      if (earlier.kind === 'open' && !forbidden && (await turn.changed(earlier.operation))) continue;
       const answer = await answered(walk, permitted, earlier);
       if (answer !== 'again') return answer;
       continue;
     }
-    if (instead) return walk.refuse(permitted, instead);
+    if (forbidden) return walk.refuse(permitted, forbidden);
     let entered = await turn.enter(0);
     if (!sighted && (entered === 'late' || earlier.call.guarded)) {
       const unseen = await outOfSight(walk, earlier.call, turn.until);
@@ -155,7 +158,7 @@ async function proposal(walk: Walk, fresh: FreshCall, turn: Turn): Promise<Answe
   const admitted = isRefusal(surveyed) ? surveyed : validateWorld(surveyed, legalActions);
   if (!passed(progress, 'validate', admitted)) {
     if (await overtaken(parts, fresh)) return 'again';
-    return walk.defers && admitted.refused === 'TRANSITION_ERROR' ? { deferredIn: authorized.entityState } : walk.refuse(authorized, admitted);
+    return walk.defers && admitted.refused === 'TRANSITION_ERROR' ? { deferredIn: admitted.states ?? {} } : walk.refuse(authorized, admitted);
   }
   if (tool.effect === 'none') return runRead(parts, admitted, turn.until, progress, legalActions);
 

@@ -11,8 +11,8 @@ interface Given { write: boolean; action: string; entities: string[]; fate: Excl
 interface World { table: Table; state: Record<string, string> }
 
 const ordered = (calls: readonly Given[], table: Table): Ordered[] => calls.map(({ write, action, entities }, position) => ({
-  position, write, keys: entities, after: [],
-  table: write && entities.length > 0 ? { entity: entities[0] as string, legalIn: (state) => table[state]?.[action] !== undefined } : null,
+  position, write, keys: entities, lines: entities, after: [], judged: write && entities.length > 0,
+  tables: write && entities.length > 0 ? [{ entity: entities[0] as string, legalIn: (state) => table[state]?.[action] !== undefined }] : [],
 }));
 
 /** What the pipeline would do, on the actual state, with every call's fate decided beforehand. */
@@ -21,20 +21,21 @@ async function simulate(calls: readonly Given[], { table, state }: World): Promi
   const ran: string[] = [];
   const open = new Map<string, number>();
   let most = 0;
-  await runInOrder(ordered(calls, table), async ({ position }, { insist, stopped }: Mode): Promise<Ended | NotLegal> => {
+  await runInOrder(ordered(calls, table), async ({ position }, { insist, stopped: stoppedOn }: Mode): Promise<Ended | NotLegal> => {
     const { write, action, entities, fate } = calls[position] as Given;
     const [entity] = entities;
     for (const key of entities) most = Math.max(most, open.set(key, (open.get(key) ?? 0) + 1).get(key) ?? 0);
     await new Promise((resolve) => setImmediate(resolve));
     for (const key of entities) open.set(key, (open.get(key) ?? 1) - 1);
     const told = entity ? { [entity]: now[entity] as string } : {};
+    const stopped = stoppedOn(entities);
     if (stopped) {
       ran.push(`${position} stopped ${stopped}`);
       return { ending: stopped, states: {} };
     }
     const next = entity ? table[now[entity] as string]?.[action] : undefined;
     if (write && entity && next === undefined) {
-      if (!insist) return { notLegalIn: now[entity] as string };
+      if (!insist) return { notLegalIn: told };
       ran.push(`${position} illegal`);
       return { ending: 'illegal', states: told };
     }
@@ -185,7 +186,7 @@ describe('create, charge, cancel', () => {
 
 it('a later occurrence of a write comes after the earlier ones, wherever it is listed', async () => {
   const calls = [2, 1, 3].map((_, position, all): Ordered => ({
-    position, write: true, keys: ['x'], table: null, after: all.flatMap((k, other) => (k < (all[position] as number) ? [other] : [])),
+    position, write: true, keys: ['x'], lines: ['x'], judged: false, tables: [], after: all.flatMap((k, other) => (k < (all[position] as number) ? [other] : [])),
   }));
   const ran: number[] = [];
   await runInOrder(calls, async ({ position }) => {
@@ -201,7 +202,7 @@ it('calls that do not meet are under way together', async () => {
   const meets = new Promise<void>((resolve) => { setTimeout(resolve, 5_000); });
   let all: () => void = () => undefined;
   const everybody = new Promise<void>((resolve) => { all = resolve; });
-  await runInOrder(['x', 'y', 'z'].map((key, position) => ({ position, write: true, keys: [key], table: null, after: [] })), async () => {
+  await runInOrder(['x', 'y', 'z'].map((key, position) => ({ position, write: true, keys: [key], lines: [key], judged: false, tables: [], after: [] })), async () => {
     most = Math.max(most, ++open);
     if (open === 3) all();
     await Promise.race([everybody, meets]);
