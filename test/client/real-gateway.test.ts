@@ -42,6 +42,7 @@ describe('against a gateway', () => {
     expect(answer).toMatchObject({ outcome: 'committed', call_id: 'call_1' });
     expect(await client(opened.gateway.agentUrl).call({ ...given, call_id: 'call_2' })).toMatchObject({ disposition: 'replayed', operation_id: answer.operation_id, duplicate_of: 'call_1', result: answer.result });
     expect(await client(opened.gateway.agentUrl).operation(answer.operation_id ?? '')).toMatchObject({ disposition: 'executed', result: answer.result });
+    expect(await client(opened.gateway.agentUrl).result(answer.operation_id ?? '')).toEqual(answer.result);
     expect(await credits()).toBe(before + 1);
   }, 90_000);
 

@@ -1,5 +1,7 @@
+import type Anthropic from '@anthropic-ai/sdk';
+import type OpenAI from 'openai';
 import { describe, expect, it } from 'vitest';
-import type { Answer, Disposition, NextAction } from '../../src/client/index.js';
+import type { AnthropicTurn, Answer, Disposition, NextAction, OpenaiChatTurn, OpenaiResponsesTurn } from '../../src/client/index.js';
 import { dispositions, nextActions } from '../../src/model.js';
 import { executed, refusal, unknown } from './scripted-gateway.js';
 
@@ -48,6 +50,13 @@ function wrong(answer: Answer): unknown {
   return answer;
 }
 
+/** What a turn gives is what the providers' own packages take. */
+const taken = {
+  chat: ({ messages }: OpenaiChatTurn): OpenAI.ChatCompletionMessageParam[] => messages,
+  responses: ({ input }: OpenaiResponsesTurn): OpenAI.Responses.ResponseInputItem[] => input,
+  anthropic: ({ message }: AnthropicTurn): Anthropic.MessageParam | null => message,
+};
+
 describe('answers as types', () => {
   it('switch over them', () => {
     expect(whatNow(executed as Answer)).toBe('go on');
@@ -56,6 +65,7 @@ describe('answers as types', () => {
     expect(whatHappened(executed as Answer<{ receipt_id: string }>)).toBe('CR-1');
     expect(whatHappened(refusal({ disposition: 'denied', next_action: 'abandon', status: 403, code: 'FORBIDDEN' }) as Answer<{ receipt_id: string }>)).toBe(403);
     expect(wrong).toBeTypeOf('function');
+    expect(taken.anthropic({ message: null, results: [] })).toBeNull();
   });
 
   it('have all the words of the model, and no other', () => {
