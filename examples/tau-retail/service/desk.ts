@@ -22,6 +22,8 @@ const statuses: Partial<Record<RefusalCode, number>> = { NOT_FOUND: 404, NOT_PEN
 export class Desk {
   readonly store: Store;
   readonly receipts = new Receipts();
+  /** Every write that was asked for, repetitions and refused ones too. */
+  readonly requests: { tool: string; target: string }[] = [];
 
   constructor(edition: Edition, data: RetailData) {
     this.store = new Store(edition, data);
@@ -33,6 +35,7 @@ export class Desk {
   }
 
   write({ tool, target, args, customer, key, ifMatch }: Write): Answer {
+    this.requests.push({ tool, target });
     const meaning = JSON.stringify([tool, args, customer]);
     return this.receipts.once(key, { meaning, tool, target }, () => {
       const owner = this.store.order(target)?.user_id ?? (this.store.user(target) ? target : undefined);

@@ -27,6 +27,8 @@ export interface TauService {
   readonly store: Store;
   /** What writes have done, in their order. */
   effects(): Receipt[];
+  /** Writes that were asked for, in their order: repetitions and refused ones too. */
+  requests(): readonly { tool: string; target: string }[];
   /** Fresh data, no keys, nothing lost. */
   reset(): void;
   /** From now on the first answer of each write is lost after its commit: the connection closes without a byte. */
@@ -51,6 +53,7 @@ export async function startTauService({ edition, data, port, host = '127.0.0.1',
       return desk.store;
     },
     effects: () => desk.receipts.effects(),
+    requests: () => desk.requests,
     reset() {
       desk = new Desk(edition, data);
       lost = null;
