@@ -6,7 +6,7 @@
  * `code` in the place of a generic one (`AMOUNT_EXCEEDS_BALANCE` for `PRECONDITION_FAILED`); `type` then still points at
  * the generic page.
  */
-import type { Disposition, FieldError, NextAction } from './model.js';
+import type { Disposition, FieldError, JsonObject, NextAction } from './model.js';
 
 export interface Problem {
   disposition: Disposition;
@@ -167,6 +167,9 @@ export interface Refusal {
   nearestTools?: string[];
   states?: Record<string, string>;
   retryAfterMs?: number;
+  /** Members of the upstream's error that the contract lets be told, and whether they may carry injected text. */
+  upstream?: JsonObject;
+  untrusted?: true;
 }
 
 export function refuse(refused: ProblemCode, detail: string, more: Omit<Refusal, 'refused' | 'detail'> = {}): Refusal {

@@ -56,6 +56,8 @@ export interface FieldError {
   nearest?: string;
 }
 
+export interface ItemOutcome { key: string; outcome: 'committed' | 'failed' }
+
 export type StageName = 'parse' | 'validate' | 'authorize' | 'execute' | 'reconcile' | 'route';
 export interface TraceEntry {
   stage: StageName;
@@ -97,6 +99,14 @@ export interface Answer {
   verify_with?: { tool: string; arguments: JsonObject };
   review_id?: string;
   nearest_tools?: string[];
+  /** The result, or what is shown of an error, may carry injected text: data, never instructions. */
+  untrusted?: true;
+  /** Of a call about a list of items: whether some of them failed, each item with the failed ones first, and how many there are. */
+  partial?: boolean;
+  items?: ItemOutcome[];
+  item_counts?: { total: number; committed: number; failed: number };
+  /** Members of the service's error that its contract lets be told, each by its path. */
+  upstream?: JsonObject;
   /* members of an RFC 9457 problem document, on refusals only */
   type?: string;
   title?: string;

@@ -18,7 +18,7 @@ import type { ToolEntry, Tools } from './tool-entry.js';
 
 /** @param policies null where some could not be read: they might be what constrains an argument */
 export function checkTool(entry: ToolEntry, compiled: CompiledTool, policies: readonly Policy[] | null, findings: Findings): void {
-  checkUnenforced(entry, findings);
+  checkShown(entry, findings);
   checkNames(entry, findings);
   checkExamples(entry, compiled, findings);
   checkErrors(entry, findings);
@@ -33,11 +33,10 @@ function checkWrite(entry: ToolEntry, compiled: CompiledTool, findings: Findings
   checkLegality(entry, findings);
 }
 
-/** Declared, part of the language, and not carried out by this version: refused rather than ignored. */
-function checkUnenforced({ source, file, path }: ToolEntry, findings: Findings): void {
-  for (const member of ['partial', 'public', 'untrusted', 'durability'] as const) {
-    if (source[member] !== undefined) findings.key(file, [...path, member], 'CG012', `\`${member}\` is not enforced by this version`);
-  }
+/** What would never be shown was meant for something. */
+function checkShown({ source, file, path }: ToolEntry, findings: Findings): void {
+  const shows = (source.errors ?? []).some(({ outcome, class: kind }) => (outcome === 'rejected' || outcome === 'not_committed') && kind !== 'not_found');
+  if ((source.public ?? []).length > 0 && !shows) findings.key(file, [...path, 'public'], 'CG303', 'no error is mapped whose members could be shown');
 }
 
 function checkNames({ source, file, path, document }: ToolEntry, findings: Findings): void {
@@ -109,7 +108,7 @@ function mayRetry({ outcome }: ErrorSource, harmless: boolean): boolean {
 }
 
 function checkRead({ source, file, path }: ToolEntry, findings: Findings): void {
-  for (const member of ['effects', 'idempotency', 'readback', 'compensate', 'async', 'touches'] as const) {
+  for (const member of ['effects', 'idempotency', 'readback', 'compensate', 'async', 'touches', 'partial'] as const) {
     if (source[member] !== undefined) findings.key(file, [...path, member], 'CG203', `a tool with \`effect: none\` has no \`${member}\``);
   }
 }
@@ -120,6 +119,7 @@ function checkEffects({ source, file, path }: ToolEntry, { changes }: CompiledTo
     findings.key(file, effects ? [...path, 'effects'] : path, 'CG201', 'the write does not say what it creates or changes');
   if (effects?.never === undefined)
     findings.key(file, effects ? [...path, 'effects'] : path, 'CG202', 'the write does not say what it must never change');
+  if (source.durability === 'relaxed') findings.value(file, [...path, 'durability'], 'CG206', 'a write is durable before it is sent and before it is answered');
   if (http.method === 'GET') findings.value(file, [...path, 'http', 'method'], 'CG204', 'a write cannot be sent as GET');
   for (const { path: place, expression } of changes) {
     const loose = [...expression.names].find((name) => Object.hasOwn(source.observe ?? {}, name));
@@ -142,6 +142,8 @@ function checkAmbiguity({ source, file, path }: ToolEntry, { readback }: Compile
       'the irreversible effect has neither a machine that settles it nor a person who approves it',
     );
   }
+  if (source.partial && source.readback && source.readback.result === undefined)
+    findings.key(file, [...path, 'readback'], 'CG409', 'after a lost answer nothing tells which items were done');
   if (source.async && !source.readback) findings.key(file, [...path, 'async'], 'CG407', 'there is no read-back to poll');
   if (!source.readback || !readback) return;
   if (source.readback.settle_after === undefined)

@@ -4,7 +4,7 @@ import type { ContractDefaults } from './defaults.js';
 import type { PredicateSource } from './document.js';
 import { durationMs } from './duration.js';
 import type { CompiledExpression, Names } from './expressions.js';
-import { type CompiledReadback, compileAsync, compileCompensation, compileErrors, compileReadback } from './outcome.js';
+import { type CompiledReadback, compileAsync, compileCompensation, compileErrors, compilePartial, compileReadback } from './outcome.js';
 import type { ArgumentsVerdict, Predicate, ToolPlan, UpstreamPlan } from './plan.js';
 import type { Path } from './pointer.js';
 import type { References } from './references.js';
@@ -45,6 +45,7 @@ export function compileTool(entry: ToolEntry, references: References, target: Ta
     notFound: site.optional([...entry.path, 'not_found'], entry.source.not_found, scope.answered, 'bool'),
     readback: readback?.plan ?? null,
     async: compileAsync(entry, site, scope.answered),
+    partial: compilePartial(entry, site, scope.sending),
     compensate: compileCompensation(entry, site, references, scope.sending),
   };
   Object.assign(entry.plan, plan);
@@ -68,6 +69,9 @@ function described({ name, document, source, args, admitResult }: ToolEntry, dig
     checkArguments: args?.check ?? refuseArguments,
     admitResult: admitResult ?? (() => null),
     redact: source.redact ?? [],
+    public: source.public ?? [],
+    untrusted: source.untrusted ?? false,
+    durability: source.durability ?? ('strict' as const),
   };
 }
 

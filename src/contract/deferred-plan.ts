@@ -39,6 +39,10 @@ const members: Record<keyof ToolPlan, true> = {
   async: true,
   compensate: true,
   redact: true,
+  public: true,
+  untrusted: true,
+  partial: true,
+  durability: true,
   upstream: true,
 };
 

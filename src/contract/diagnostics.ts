@@ -39,9 +39,11 @@ const help = {
   CG203: 'Remove it, or declare `effect: write`. A read changes nothing.',
   CG204: 'Use POST, PUT, PATCH or DELETE. Caches, proxies and crawlers repeat a GET freely.',
   CG205: 'Add a `body` to a POST, PUT or PATCH only; a GET or DELETE with a body is dropped by many servers.',
+  CG206: 'Remove `durability`, or keep it on reads. What was sent and not recorded could be sent again.',
   CG301:
     'Add `next`: one of ask, refresh, repair, wait, verify, retry, abandon, escalate, continue. The model needs to be told what it may do.',
   CG302: 'Use `outcome: not_committed` where it is proven that nothing happened, honour idempotency keys, or choose another next action.',
+  CG303: 'Map an error to `outcome: rejected` or `not_committed` under `errors`. Members of an answer that no rule recognises are never shown.',
   CG401:
     'After a time-out nobody could tell whether it happened. Add `readback` (a read tool that finds the effect by operation.id), ' +
     'or `idempotency: { honoured: true, window: 24h }` if the service keeps keys, or say `on_unknown: review` out loud.',
@@ -51,6 +53,7 @@ const help = {
   CG406: 'Let `args` or `committed` read `operation.id`, and send that id upstream. A natural key alone finds last week’s effect.',
   CG407: 'Add `readback`, which `async.poll` reads, or remove `async`.',
   CG408: 'Give `readback.result` every member that the `result` schema of this tool requires, spelt in the same way.',
+  CG409: 'Add `readback.result` with the list that `partial.items` reads, or a lost answer leaves every item in doubt.',
   CG501:
     'Bind the value, compare it in a precondition with something observed or bound, or compare `context.args` in a policy with something ' +
     'that is not an argument: in a `forbid`, or in every `permit` of the tool on its entity.',

@@ -114,6 +114,6 @@ export interface ToolSource {
   redact?: string[];
   public?: string[];
   untrusted?: boolean;
-  partial?: JsonObject;
+  partial?: { items: string; key: string; failed: string };
   durability?: 'strict' | 'relaxed';
 }

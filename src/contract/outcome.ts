@@ -2,7 +2,7 @@
 import type { Json, JsonObject, NextAction, Outcome } from '../model.js';
 import { celUnknown } from './cel-types.js';
 import { durationMs } from './duration.js';
-import type { CompiledExpression, Names } from './expressions.js';
+import { type CompiledExpression, type Names, unknownType } from './expressions.js';
 import type { ErrorRule, ReadbackPlan, ToolPlan } from './plan.js';
 import type { Path } from './pointer.js';
 import type { References } from './references.js';
@@ -30,6 +30,31 @@ export function compileAsync({ source, path }: ToolEntry, site: Site, answered: 
   if (!source.async) return null;
   const accepted = site.expression([...path, 'async', 'accepted'], source.async.accepted, answered, 'bool');
   return { accepted, deadlineMs: durationMs(source.async.deadline) };
+}
+
+/**
+ * `key` and `failed` are said of one `item`, and evaluated over the whole list in one expression each, so that their cost is bounded with the
+ * list. Over the result alone: it is what a read-back can give as well.
+ */
+export function compilePartial(entry: ToolEntry, site: Site, names: Names): ToolPlan['partial'] {
+  const source = entry.source.partial;
+  if (!source) return null;
+  const path = [...entry.path, 'partial'];
+  const seen = names.with({ result: entry.resultType });
+  const items = site.expression([...path, 'items'], source.items, seen, 'json');
+  const element = /^list<(.+)>$/.exec(items.type)?.[1];
+  if (element === undefined) {
+    if (items.type !== unknownType) site.findings.value(site.file, [...path, 'items'], 'CG102', '`items` is a list: one element for each item of the call');
+    return null;
+  }
+  const each = seen.with({ item: seen.typeNamed(element) });
+  const key = site.expression([...path, 'key'], source.key, each, 'text');
+  const failed = site.expression([...path, 'failed'], source.failed, each, 'bool');
+  if (key.type === unknownType || failed.type === unknownType) return null;
+  return {
+    keys: site.expression([...path, 'key'], `(${source.items}).map(item, ${source.key})`, seen, 'json'),
+    failed: site.expression([...path, 'failed'], `(${source.items}).map(item, ${source.failed})`, seen, 'json'),
+  };
 }
 
 /** The plan, with what the release tests look at. */

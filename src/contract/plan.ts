@@ -182,6 +182,13 @@ export interface ToolPlan {
   readonly async: { readonly accepted: Expression<boolean>; readonly deadlineMs: number } | null;
   readonly compensate: { readonly tool: string; readonly args: Readonly<Record<string, Expression<Json>>> } | null;
   readonly redact: readonly string[];
+  /** Paths of members of an error's body that may be told. */
+  readonly public: readonly string[];
+  /** Its results may carry injected text. */
+  readonly untrusted: boolean;
+  /** Of a call about a list of items: the key of each, and whether it failed, in one order; over the names of a sent call and `result`. */
+  readonly partial: { readonly keys: Expression<Json>; readonly failed: Expression<Json> } | null;
+  readonly durability: 'strict' | 'relaxed';
   readonly upstream: UpstreamPlan;
 }
 

@@ -1,6 +1,6 @@
 /** What the expressions of a tool can name, in the order in which it becomes known. */
 import type { Json } from '../model.js';
-import { type CelType, celClass, celList, celString, celTimestamp } from './cel-types.js';
+import { type CelType, celBool, celClass, celList, celString, celTimestamp } from './cel-types.js';
 import { inDependencyOrder } from './dependency-order.js';
 import type { EntitySource } from './document.js';
 import { type CompiledExpression, Names, namesIn } from './expressions.js';
@@ -21,7 +21,7 @@ const principalType = celClass(
     ['roles', celList(celString)],
   ]),
 );
-const sessionType = celClass('session', new Map([['id', celString]]));
+const sessionType = celClass('session', new Map([['id', celString], ['untrusted', celBool]]));
 const operationType = celClass('operation', new Map([['id', celString]]));
 
 /** Names that already mean something in every expression, and words of CEL. */
@@ -51,6 +51,7 @@ export function compileScope(entry: ToolEntry, references: References, site: Sit
   const asked = Names.of({ args: entry.argsType, principal: principalType, subject: celString, session: sessionType });
   const entities = new EntityScope(entry, references, site, asked);
   const bind = site.members([...path, 'bind'], source.bind ?? {}, asked);
+  for (const [name, expression] of Object.entries(bind)) beforeLookUp(site, [...path, 'bind', name], expression);
   const bound = celClass('bound', new Map(Object.entries(bind).map(([name, { type }]) => [name, asked.typeNamed(type)])));
   const asking = asked.with({ ...entities.types, bound, now: celTimestamp });
   const { names: known, observations } = compileObservations(entry, references, site, asking);
@@ -91,9 +92,11 @@ class EntityScope {
     this.types[name] = observation.type;
     const state = this.site.optional([...place, 'state'], entity.state, Names.of({ [name]: observation.type }), 'string');
     if (state?.values) this.checkStates([...place, 'states'], entity.states ?? [], state.values);
+    const id = this.site.expression([...place, 'id'], entity.id, this.asked, 'string');
+    beforeLookUp(this.site, [...place, 'id'], id);
     return {
       name,
-      id: this.site.expression([...place, 'id'], entity.id, this.asked, 'string'),
+      id,
       observation: observation.plan,
       state,
       states: entity.states ?? [],
@@ -109,6 +112,11 @@ class EntityScope {
         this.site.findings.value(this.site.file, [...path, index], 'CG609', `the observation never gives the state \`${state}\`${meant ? `; did you mean \`${meant}\`?` : ''}`);
     }
   }
+}
+
+/** What tells calls apart is worked out before the ledger is asked what the session has been told. */
+function beforeLookUp(site: Site, path: Path, { paths }: CompiledExpression<unknown>): void {
+  if (paths.has('session.untrusted')) site.findings.value(site.file, path, 'CG101', '`session.untrusted` is not known yet when this is worked out');
 }
 
 /** The entity, if any, whose observation this tool is; of several, the first by name. */

@@ -1,6 +1,7 @@
 /** Answers: a refusal, and how an operation stands. Everything that an agent is told about a call is put together here. */
 import { problems, type ProblemCode, type Refusal } from '../errors.js';
 import type { Answer, Disposition, Json, JsonObject, NextAction, OperationState, Outcome } from '../model.js';
+import type { ItemOutcomes } from './item-outcomes.js';
 import type { Operation } from './ports.js';
 import type { Progress } from './progress.js';
 import type { Resource } from './resource.js';
@@ -31,6 +32,8 @@ export function refusalAnswer(refusal: Refusal, progress: Progress, operationId:
     retry_after_ms: refusal.retryAfterMs ?? (waitsFor.has(problem.disposition) ? defaultRetryMs : null),
     ...(refusal.errors ? { errors: refusal.errors } : {}),
     ...(refusal.nearestTools?.length ? { nearest_tools: refusal.nearestTools } : {}),
+    ...(refusal.upstream ? { upstream: refusal.upstream } : {}),
+    ...(refusal.untrusted ? { untrusted: true } : {}),
   };
 }
 
@@ -48,11 +51,14 @@ export interface Told {
   states: Record<string, string>;
   legal_actions: string[];
   /** Only of an end without effect. */
-  problem?: { code: ProblemCode; detail: string; contractCode?: string; next?: NextAction };
+  problem?: { code: ProblemCode; detail: string; contractCode?: string; next?: NextAction; upstream?: JsonObject };
   retryAfterMs?: number;
   /** A read-back is still owed; this is the read that shows the effect. */
   verifyWith?: { tool: string; arguments: { [key: string]: Json } };
   next?: NextAction;
+  /** It comes from a source that its contract marks. */
+  untrusted?: true;
+  partial?: ItemOutcomes;
   /** What policy saw, for the re-check when it is told again; never part of an answer. */
   decided?: Decided | null;
 }
@@ -84,12 +90,13 @@ export function operationAnswer(operation: Operation, asker: Asker): Answer {
     contract: { version: operation.contractVersion, digest: operation.contractDigest },
     outcome: operation.outcome,
     verified: operation.verified,
-    evidence_of_change: operation.effect !== 'none' && operation.verified,
+    evidence_of_change: operation.effect !== 'none' && operation.verified && told?.partial?.counts.committed !== 0,
     result: told?.result ?? null,
     states: told?.states ?? {},
     legal_actions: told?.legal_actions ?? [],
     receipts: { decision: operation.decisionReceipt, effect: operation.effectReceipt },
     ...(asker.as === 'duplicate' ? { duplicate_of: operation.callId } : {}),
+    ...(told?.untrusted ? { untrusted: true } : {}),
   };
   return { ...answer, ...standing(operation, told, asker) };
 }
@@ -103,6 +110,7 @@ function standing(operation: Operation, told: Told | null, asker: Asker): Partia
         disposition: replayed ? 'replayed' : 'executed',
         next_action: owed ? 'verify' : 'continue',
         ...(owed && told?.verifyWith ? { verify_with: told.verifyWith } : {}),
+        ...(told?.partial ? itemMembers(told.partial) : {}),
         ...(told ? {} : { detail: 'The result itself has passed its retention; the outcome stands.', code: 'RESULT_EXPIRED' }),
       };
     }
@@ -116,6 +124,18 @@ function standing(operation: Operation, told: Told | null, asker: Asker): Partia
     case 'parked': return open(operation, 'approval_required', 'escalate');
     default: return ended(operation, told);
   }
+}
+
+/** Of those that are told one by one; the failed ones are first. */
+const itemsAtMost = 1_000;
+
+/** Whoever re-sends the whole gets this answer again; the failed items are a call of their own. */
+function itemMembers({ items, counts }: ItemOutcomes): Partial<Answer> {
+  const { total, failed } = counts;
+  return {
+    partial: failed > 0, items: items.slice(0, itemsAtMost), item_counts: counts,
+    ...(failed > 0 ? { detail: `${failed} of ${total} items failed. This call is done and will not run again; to try the failed items, propose a new call with these alone.` } : {}),
+  };
 }
 
 function open(operation: Operation, disposition: Disposition, next: NextAction): Partial<Answer> {
@@ -135,6 +155,7 @@ function ended(operation: Operation, told: Told | null): Partial<Answer> {
       ...(problem?.contractCode ? { code: problem.contractCode } : {}),
       ...(problem?.next ? { next: problem.next } : {}),
     }),
+    ...(problem?.upstream ? { upstream: problem.upstream } : {}),
     retry_after_ms: told?.retryAfterMs ?? (waitsFor.has(problems[code].disposition) ? defaultRetryMs : null),
   };
 }

@@ -83,6 +83,7 @@ export interface FreshCall extends PermittedCall {
   /** What the call identity stood for before, if anything. */
   previousOperation: string | null;
   seenVersion: Found['seenVersion'];
+  untrusted: Found['untrusted'];
   guardEpochs: Found['guardEpochs'];
   guarded: Found['guarded'];
 }

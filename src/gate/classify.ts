@@ -5,6 +5,7 @@
  * | no request byte left                                | not_committed, not sent                        |
  * | 2xx that matches the result schema                  | committed                                      |
  * | 2xx unreadable, truncated or off-schema             | committed is claimed: read back                |
+ * | 2xx about items whose outcomes cannot be read       | unknown                                        |
  * | 202, or accepted as the contract says               | accepted                                       |
  * | an error that the contract maps, `not_found` too    | as mapped; without effect                      |
  * | 429                                                 | not_committed, rate limited                    |
@@ -16,6 +17,7 @@
 import { type ErrorRule, EvaluationError, type Expression, type Scope, type ToolPlan } from '../contract/plan.js';
 import type { Json } from '../model.js';
 import type { Exchange } from '../upstream/exchange.js';
+import { itemOutcomes } from './item-outcomes.js';
 
 export type Verdict =
   | { outcome: 'committed'; result: Json }
@@ -23,8 +25,8 @@ export type Verdict =
   | { outcome: 'claimed' }
   | { outcome: 'accepted' }
   /** `notFound`: as the contract says, so that it shares the one answer with what is out of sight. */
-  | { outcome: 'rejected'; rule: ErrorRule | null; status: number; notFound: boolean }
-  | { outcome: 'not_committed'; sent: boolean; rateLimited: boolean; retryAfter: string | undefined; rule: ErrorRule | null }
+  | { outcome: 'rejected'; rule: ErrorRule | null; status: number; notFound: boolean; /** Of a mapped error. */ body?: Json }
+  | { outcome: 'not_committed'; sent: boolean; rateLimited: boolean; retryAfter: string | undefined; rule: ErrorRule | null; body?: Json }
   | { outcome: 'unknown'; why: string };
 
 export interface AttemptContext {
@@ -50,11 +52,12 @@ function classifyAlone(tool: ToolPlan, exchange: Exchange, callScope: Scope): Ve
   const scope: Scope = { ...callScope, status, headers, body };
   const mapped = mappedBy(tool, scope);
   if (mapped === 'unclear') return { outcome: 'unknown', why: 'a rule of the contract could not be evaluated' };
-  if (mapped) return asMapped(mapped, status, headers['retry-after']);
+  if (mapped) return asMapped(mapped, status, headers['retry-after'], body);
   if (holds(tool.notFound, scope)) return { outcome: 'rejected', rule: null, status, notFound: true };
   if (status === 202 || (tool.async && holds(tool.async.accepted, scope))) return { outcome: 'accepted' };
   if (status >= 200 && status < 300) {
     const admitted = 'json' in exchange.body ? tool.admitResult(exchange.body.json) : null;
+    if (tool.partial && (!admitted || itemOutcomes(tool, callScope, admitted.result) === 'unreadable')) return { outcome: 'unknown', why: 'what became of the items cannot be read' };
     return admitted ? { outcome: 'committed', result: admitted.result } : { outcome: 'claimed' };
   }
   if (status === 429) return { outcome: 'not_committed', sent: true, rateLimited: true, retryAfter: headers['retry-after'], rule: null };
@@ -81,12 +84,12 @@ function holds(expression: Expression<boolean> | null, scope: Scope): boolean {
   }
 }
 
-function asMapped(rule: ErrorRule, status: number, retryAfter: string | undefined): Verdict {
+function asMapped(rule: ErrorRule, status: number, retryAfter: string | undefined, body: Json): Verdict {
   switch (rule.outcome) {
     case 'committed': return { outcome: 'claimed' };
     case 'accepted': return { outcome: 'accepted' };
     case 'unknown': return { outcome: 'unknown', why: `status ${status}, as the contract says` };
-    case 'rejected': return { outcome: 'rejected', rule, status, notFound: rule.class === 'not_found' };
-    case 'not_committed': return { outcome: 'not_committed', sent: true, rateLimited: rule.class === 'rate_limited', retryAfter, rule };
+    case 'rejected': return { outcome: 'rejected', rule, status, notFound: rule.class === 'not_found', body };
+    case 'not_committed': return { outcome: 'not_committed', sent: true, rateLimited: rule.class === 'rate_limited', retryAfter, rule, body };
   }
 }

@@ -70,6 +70,7 @@ function nextGeneration(call: PermittedCall, found: FoundEarlier): FreshCall {
     afterCommitted: current?.state === 'committed',
     previousOperation: found.call?.operationId ?? null,
     seenVersion: found.seenVersion,
+    untrusted: found.untrusted,
     guardEpochs: found.guardEpochs,
     guarded: found.guarded,
   });

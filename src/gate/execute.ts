@@ -121,7 +121,7 @@ function intentOf(parts: Parts, call: AdmittedCall, progress: Progress, request:
 function dossierOf(call: AdmittedCall, request: RenderedRequest): Dossier {
   const scope = callScope(call);
   return {
-    request, args: call.args, bound: call.bound, observed: byName(call.observations), resource: resourceOf(call),
+    request, args: call.args, bound: call.bound, observed: byName(call.observations), resource: resourceOf(call), untrusted: call.untrusted,
     baseline: {
       entity: call.identity.entity?.key ?? null, state: call.entityState,
       never: Object.fromEntries(call.tool.never.map((expression) => [expression.source, expression.evaluate(scope)])),

@@ -23,6 +23,8 @@ export interface Ended {
   outcome: 'rejected' | 'not_committed';
   code: ProblemCode;
   rule?: ErrorRule | null;
+  /** Of the upstream, where the rule mapped it; what of it may be told is for route to say. */
+  body?: Json;
   retryAfterMs?: number;
   /** Not one byte of any attempt left. */
   neverSent?: boolean;

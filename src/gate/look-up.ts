@@ -4,12 +4,13 @@ import type { PermittedCall } from './calls.js';
 import { type Earlier, earlierAnswer, type FoundEarlier } from './earlier.js';
 import type { Parts } from './parts.js';
 
-const neverSeen: FoundEarlier = { call: null, current: null, seenVersion: null, guardEpochs: [], guarded: false, readBefore: null };
+const neverSeen: FoundEarlier = { call: null, current: null, seenVersion: null, untrusted: false, guardEpochs: [], guarded: false, readBefore: null };
 
 export async function lookUp(parts: Parts, permitted: PermittedCall): Promise<Earlier | Refusal> {
   const { identity, principal, envelope, tool } = permitted;
   const { tenant } = principal;
-  if (tool.effect === 'none' && envelope.callIdMinted) return earlierAnswer(permitted, neverSeen); // an id minted just now has no past
+  const { tracksTrust } = permitted.served.catalogue;
+  if (tool.effect === 'none' && envelope.callIdMinted && !tracksTrust) return earlierAnswer(permitted, neverSeen); // an id minted just now has no past
   const [found, read] = await Promise.all([
     parts.ledger.find({
       tenant, callKey: identity.callKey ?? identity.operation, identity: identity.operation,
@@ -17,6 +18,7 @@ export async function lookUp(parts: Parts, permitted: PermittedCall): Promise<Ea
         ? { principal: principal.id, subject: envelope.subject, sessionId: envelope.sessionId, entity: identity.entity.key }
         : null,
       guardKeys: identity.guardKeys,
+      trust: tracksTrust ? { principal: principal.id, subject: envelope.subject, sessionId: envelope.sessionId } : null,
     }),
     identity.callKey && !envelope.callIdMinted ? parts.ledger.find({ tenant, callKey: null, identity: identity.callKey, seen: null, guardKeys: [] }) : null,
   ]);

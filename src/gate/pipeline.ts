@@ -13,7 +13,7 @@
  */
 import { isRefusal, LedgerUnavailable, refuse, type Refusal } from '../errors.js';
 import type { Answer, StageName } from '../model.js';
-import { operationAnswer, refusalAnswer } from './answer.js';
+import { operationAnswer, refusalAnswer, type Told } from './answer.js';
 import { authorizeResource, authorizeTool, usableActions } from './authorize.js';
 import type { FreshCall, PermittedCall } from './calls.js';
 import { replayRefusal, type Standing } from './earlier.js';
@@ -116,6 +116,8 @@ async function inTurn(walk: Walk, permitted: PermittedCall, turn: Turn): Promise
       continue;
     }
     if (forbidden) return walk.refuse(permitted, forbidden);
+    const distrusted = whereUntrusted(walk, earlier.call);
+    if (distrusted) return walk.refuse(earlier.call, distrusted);
     let entered = await turn.enter(0);
     if (!sighted && (entered === 'late' || earlier.call.guarded)) {
       const unseen = await outOfSight(walk, earlier.call, turn.until);
@@ -131,6 +133,13 @@ async function inTurn(walk: Walk, permitted: PermittedCall, turn: Turn): Promise
     if (proposed !== 'again') return proposed;
     if (!(await turn.contend())) return walk.refuse(permitted, busy());
   }
+}
+
+/** That the session is marked is known only now, so policy is asked again about the tool itself: no other question may follow for one without an entity. */
+function whereUntrusted({ progress }: Walk, fresh: FreshCall): Refusal | undefined {
+  if (!fresh.untrusted) return undefined;
+  const permitted = authorizeTool(fresh.served.policy, fresh);
+  return passed(progress, 'authorize', permitted) ? undefined : permitted;
 }
 
 /** Whoever may not see the entity is told so before it waits: neither the wait nor `IN_PROGRESS` may tell it that somebody else is at work there. */
@@ -187,6 +196,11 @@ async function answered(walk: Walk, permitted: PermittedCall, { operation, as, u
   const { parts, progress } = walk;
   const refusal = replayRefusal(permitted.served.policy, permitted, operation);
   if (refusal) return walk.refuse(permitted, refusal);
+  const told = operation.answer as unknown as Told | null;
+  if (told?.untrusted && operation.sessionId !== permitted.envelope.sessionId) {
+    const { principal, envelope, tool } = permitted;
+    await parts.ledger.record({ receipts: [], mark: { tenant: principal.tenant, principal: principal.id, subject: envelope.subject, sessionId: envelope.sessionId, tool: tool.name } });
+  }
   if (unbound && operation.state !== 'sending') {
     await parts.ledger.alias({ tenant: operation.tenant, ...unbound, fingerprint: permitted.identity.fingerprint, operationId: operation.id });
     return 'again';

@@ -14,6 +14,8 @@ export interface Dossier {
   baseline: { entity: string | null; state: string | null; never: JsonObject };
   /** The resource that policy saw, for the re-check at a replay. */
   resource: { type: string; id: string; attributes: JsonObject } | null;
+  /** Whether the session had been told something untrusted when it was decided. */
+  untrusted?: boolean;
 }
 
 /** One finished attempt, as the effect receipt tells it. */
@@ -93,6 +95,9 @@ export interface Receipt {
 
 export interface SeenEntity { tenant: string; principal: string; subject: string; sessionId: string; entity: string; version: string | null; state: string | null }
 
+/** A session that is told something which may carry injected text, and by which tool. */
+export interface Mark { tenant: string; principal: string; subject: string; sessionId: string; tool: string }
+
 export interface CallAlias {
   tenant: string;
   callKey: Buffer;
@@ -165,6 +170,7 @@ export interface Transition {
   effectReceipt?: string;
   /** Moves on what the session had been told of these; what it was never told stays untold. */
   seen?: SeenEntity[];
+  mark?: Mark;
 }
 
 export interface OpenedReview { id: string; /** Then it is escalated. */ deadlineMs: number }
@@ -195,6 +201,9 @@ export interface Entry {
   receipts: Receipt[];
   operation?: Operation & { writeId: string };
   seen?: SeenEntity[];
+  mark?: Mark;
+  /** Nothing rests on it but its own answer: it may be lost with the database in the moment after it was given. */
+  relaxed?: boolean;
 }
 
 export interface Found {
@@ -204,6 +213,8 @@ export interface Found {
   current: Operation | null;
   /** What this session was last told of the entity. */
   seenVersion: string | null;
+  /** The session has been told something that may carry injected text; false where it was not asked. */
+  untrusted: boolean;
   /** Of each guard key asked about, how often it has been held. */
   guardEpochs: number[];
   /** Another effect is open on one of them. */
@@ -216,6 +227,8 @@ export interface Ledger {
     tenant: string; callKey: Buffer | null; identity: Buffer;
     seen: { principal: string; subject: string; sessionId: string; entity: string } | null;
     guardKeys: readonly string[];
+    /** Asks whether this session is untrusted. */
+    trust?: { principal: string; subject: string; sessionId: string } | null;
   }): Promise<Found>;
   get(tenant: string, operationId: string): Promise<Operation | null>;
   reserve(intent: Intent): Promise<Reservation>;

@@ -16,6 +16,8 @@ import { asObject, type Read, readUpstream, type ReadOutcome } from './read.js';
 import { decisionReceipt, effectReceipt } from './receipts.js';
 import { resourceOf } from './resource.js';
 import { callScope } from './scope.js';
+import { shownOf } from './shown.js';
+import { marking, tellsUntrusted } from './trust.js';
 
 export async function runRead(
   parts: Parts, call: FreshCall, until: number, progress: Progress, legalActions: (state: string) => string[],
@@ -24,7 +26,7 @@ export async function runRead(
   progress.pass('execute', isRefusal(read) ? 'refuse' : 'pass');
   if (isRefusal(read)) return recordRefusal(parts, call, read, [], progress);
   const { outcome, attempts } = read;
-  const observed = observation(call, outcome);
+  const observed = observation(parts, call, outcome);
   const refusal = isRefusal(observed) ? observed : disclosure(call, observed);
   progress.pass('reconcile', refusal ? 'refuse' : 'pass');
   if (refusal) return recordRefusal(parts, call, refusal, attempts, progress);
@@ -37,7 +39,9 @@ export async function runRead(
   operation.decisionReceipt = decision.id;
   operation.effectReceipt = effect.id;
   progress.decisionReceipt = decision.id;
-  const stood = await parts.ledger.record({ operation: { ...operation, writeId: randomUUID() }, receipts: [decision, effect], seen });
+  const stood = await parts.ledger.record({
+    operation: { ...operation, writeId: randomUUID() }, receipts: [decision, effect], seen, ...marking(call.tool, operation), relaxed: call.tool.durability === 'relaxed',
+  });
   progress.pass('route');
   if (stood) return operationAnswer(operation, { progress, as: 'proposer' });
   // A read under the same call id came first: where it was an equal one, its answer is the one answer of this call.
@@ -58,13 +62,15 @@ async function readOrRefuse(parts: Parts, call: FreshCall, until: number): Promi
 }
 
 /** The read tool of an entity has observed it by doing its own work; any other has been observed for before. */
-function observation(call: FreshCall, outcome: ReadOutcome): ObservedCall | Refusal {
+function observation(parts: Parts, call: FreshCall, outcome: ReadOutcome): ObservedCall | Refusal {
   if (outcome.kind === 'rate_limited') return refuse('RATE_LIMITED', 'The service asked for a pause.', { retryAfterMs: outcome.retryAfterMs });
   if (outcome.kind === 'failed') return refuse('READ_FAILED', 'The service gave no usable answer. A read changes nothing.');
   if (outcome.kind === 'refused') {
     const { rule } = outcome;
+    const upstream = rule ? shownOf(parts, call.tool, call.args, outcome.body) : undefined;
     return refuse('UPSTREAM_REJECTED', rule?.message ?? problems.UPSTREAM_REJECTED.why, {
       ...(rule?.code ? { code: rule.code } : {}), ...(rule ? { next: rule.next } : {}),
+      ...(upstream ? { upstream, ...(tellsUntrusted(call.tool) ? { untrusted: true } : {}) } : {}),
     });
   }
   const absent = outcome.kind === 'not_found';
@@ -87,7 +93,7 @@ function tell(
   call: FreshCall, read: Extract<ReadOutcome, { kind: 'read' }>, observed: ObservedCall, legalActions: (state: string) => string[],
 ): { told: Told; seen: SeenEntity[] } {
   const resource = resourceOf(observed);
-  const told: Told = { result: read.result, states: {}, legal_actions: [], decided: resource ? { resource, args: call.args } : null };
+  const told: Told = { result: read.result, states: {}, legal_actions: [], ...(tellsUntrusted(call.tool) ? { untrusted: true } : {}), decided: resource ? { resource, args: call.args } : null };
   const { entity } = call.identity;
   const plan = call.tool.entity;
   if (!entity || !plan || !call.tool.observesEntity) return { told, seen: [] };
@@ -128,7 +134,9 @@ async function recordRefusal(parts: Parts, call: FreshCall, refusal: Refusal, at
   const answer = refusalAnswer(refusal, progress);
   const receipt = decisionReceipt(parts, progress, call.principal.tenant, call, { disposition: answer.disposition, operationId: null, refusal });
   receipt.body['attempts'] = attempts as unknown as Json;
-  await parts.ledger.record({ receipts: [receipt] });
+  const { principal, envelope } = call;
+  const session = { tenant: principal.tenant, principal: principal.id, subject: envelope.subject, sessionId: envelope.sessionId };
+  await parts.ledger.record({ receipts: [receipt], ...(refusal.untrusted ? marking(call.tool, session) : {}) });
   answer.receipts = { decision: receipt.id, effect: null };
   return answer;
 }

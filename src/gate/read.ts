@@ -9,7 +9,7 @@ import type { AttemptRecord } from './ports.js';
 export type ReadOutcome =
   | { kind: 'read'; result: Json; status: number; headers: Record<string, string> }
   | { kind: 'not_found' }
-  | { kind: 'refused'; rule: ErrorRule | null; status: number }
+  | { kind: 'refused'; rule: ErrorRule | null; status: number; body: Json }
   | { kind: 'rate_limited'; retryAfterMs: number }
   | { kind: 'failed' };
 
@@ -50,13 +50,13 @@ function judgeRead(parts: Parts, tool: ToolPlan, scope: Scope, exchange: Exchang
     parts.upstreamGate.pause(tool.service, retryAfterMs);
     return { kind: 'rate_limited', retryAfterMs };
   }
-  if (rule?.outcome === 'rejected') return { kind: 'refused', rule, status };
+  if (rule?.outcome === 'rejected') return { kind: 'refused', rule, status, body };
   if (status >= 200 && status < 300) {
     const admitted = 'json' in exchange.body ? tool.admitResult(exchange.body.json) : null;
     return admitted ? { kind: 'read', result: admitted.result, status, headers } : { kind: 'failed' };
   }
   const lasting = status >= 400 && status < 500 && ![408, 409, 425].includes(status);
-  return lasting ? { kind: 'refused', rule: null, status } : { kind: 'failed' };
+  return lasting ? { kind: 'refused', rule: null, status, body: null } : { kind: 'failed' };
 }
 
 /** For a read, a rule that cannot be evaluated does not match: the worst that follows is a failed read. */

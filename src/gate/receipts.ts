@@ -7,6 +7,7 @@ import type { Disposition, Json, JsonObject, Outcome, Principal } from '../model
 import { newReceiptId } from '../receipt-id.js';
 import type { AdmittedCall, AuthorizedCall, ObservedCall, ParsedCall, PermittedCall, ShapedCall } from './calls.js';
 import type { Denial } from './authorize.js';
+import type { ItemOutcomes } from './item-outcomes.js';
 import type { Parts } from './parts.js';
 import type { AttemptRecord, Operation, Receipt } from './ports.js';
 import type { Progress } from './progress.js';
@@ -38,6 +39,7 @@ export function decisionReceipt(
     })),
     transition: call?.identity?.entity ? { entity: call.identity.entity.key, state: call.entityState ?? null, action: call.tool.name, next: call.nextState ?? null } : null,
     generation: call?.generation ?? null,
+    session_untrusted: call?.untrusted ?? null,
     approval: null, // none was given: a call that needs one is refused
     budget: call && call.tool.effect !== 'none' ? { kind: 'executions', of: 'principal', per: 'day', limit: parts.settings.executionsPerPrincipalPerDay } : null,
     refusal: refusal ? { code: refusal.code ?? refusal.refused, problem: refusal.refused, detail: refusal.detail, errors: (refusal.errors ?? []) as unknown as Json } : null,
@@ -62,6 +64,9 @@ export interface Evidence {
   corrects?: string | null;
   /** The review in which a person decided it. */
   decidedIn?: string;
+  /** What of the upstream's error the contract lets be told. */
+  upstream?: JsonObject;
+  partial?: ItemOutcomes;
 }
 
 /** What was observed of an effect, or of its absence. */
@@ -80,6 +85,8 @@ export function effectReceipt(parts: Parts, operation: Operation, call: { tool: 
     reason: evidence.reason ?? null,
     corrects: evidence.corrects ?? null,
     ...(evidence.decidedIn === undefined ? {} : { review: evidence.decidedIn }),
+    ...(evidence.upstream ? { upstream: evidence.upstream } : {}),
+    ...(evidence.partial ? { partial: { ...evidence.partial.counts, items: bounded(parts, evidence.partial.items as unknown as Json) } } : {}),
   };
   return {
     id: newReceiptId(), kind: 'effect', tenant: operation.tenant, operationId: operation.id, sessionId: operation.sessionId, intentId: operation.intentId,
@@ -109,7 +116,7 @@ export function personReceipt(
 }
 
 /** An annotated argument is secret wherever it turns up again: as the entity of a state, in a read-back under another name. */
-function redacted(parts: Parts, body: JsonObject, annotated: readonly string[], args: JsonObject): JsonObject {
+export function redacted(parts: Parts, body: JsonObject, annotated: readonly string[], args: JsonObject): JsonObject {
   const values = annotated.flatMap((pointer) => textsIn(valueAt({ args }, fromPointer(pointer))));
   return parts.redact(body, annotated, values) as JsonObject;
 }

@@ -109,27 +109,32 @@ export async function pollAccepted(run: Run, until: number): Promise<Finding> {
   return later(run);
 }
 
-function rejected({ rule, status, notFound }: Extract<Verdict, { outcome: 'rejected' }>): Finding {
+function rejected({ rule, status, notFound, body }: Extract<Verdict, { outcome: 'rejected' }>): Finding {
   const conflict = rule?.class === 'version_conflict' || (!rule && status === 412);
   const code: ProblemCode = notFound ? 'NOT_FOUND' : conflict ? 'UPSTREAM_VERSION_CONFLICT' : 'UPSTREAM_REJECTED';
-  return { kind: 'ended', state: 'rejected', outcome: 'rejected', code, rule };
+  return { kind: 'ended', state: 'rejected', outcome: 'rejected', code, rule, ...bodyOf(notFound ? null : rule, body) };
 }
 
-function rateLimited({ parts, tool }: Run, { retryAfter, rule }: Extract<Verdict, { outcome: 'not_committed' }>, pauseMs: number): Finding {
+/** What is not there and what is out of sight share one answer, so nothing is told of either. */
+function bodyOf(rule: ErrorRule | null, body: Json | undefined): { body?: Json } {
+  return rule && body !== undefined ? { body } : {};
+}
+
+function rateLimited({ parts, tool }: Run, { retryAfter, rule, body }: Extract<Verdict, { outcome: 'not_committed' }>, pauseMs: number): Finding {
   const retryAfterMs = pauseMs || (parts.retryAfterMs(retryAfter) ?? defaultPauseMs);
   parts.upstreamGate.pause(tool.service, retryAfterMs);
-  return { kind: 'ended', state: 'rate_limited', outcome: 'not_committed', code: 'RATE_LIMITED', rule, retryAfterMs };
+  return { kind: 'ended', state: 'rate_limited', outcome: 'not_committed', code: 'RATE_LIMITED', rule, retryAfterMs, ...bodyOf(rule, body) };
 }
 
 /** Nothing happened in this attempt, and none before it is in doubt: again, within the budgets, or the end. */
-async function nothingHappened(run: Run, verdict: { sent: boolean; rule: ErrorRule | null }, until: number): Promise<Finding> {
+async function nothingHappened(run: Run, verdict: Extract<Verdict, { outcome: 'not_committed' }>, until: number): Promise<Finding> {
   const again = await sendAgain(run, until);
   if (again) return again;
   const neverSent = run.operation.attempts.every((attempt) => !attempt.sent);
   if (neverSent) {
     return { kind: 'ended', state: 'failed', outcome: 'not_committed', code: 'UPSTREAM_UNREACHABLE', neverSent };
   }
-  return { kind: 'ended', state: 'rejected', outcome: 'not_committed', code: 'NOT_COMMITTED', rule: verdict.rule };
+  return { kind: 'ended', state: 'rejected', outcome: 'not_committed', code: 'NOT_COMMITTED', rule: verdict.rule, ...bodyOf(verdict.rule, verdict.body) };
 }
 
 /** It may have happened. From here on nothing equal runs until evidence or a person says otherwise. */

@@ -10,8 +10,11 @@ import type { Decided, Told } from './answer.js';
 import type { Committed, Ended, Finding, ForReview } from './finding.js';
 import type { Decided as Decision, OpenedReview, SeenEntity, StoredAnswer } from './ports.js';
 import type { Aftermath } from './read-back.js';
+import { type ItemOutcomes, itemOutcomes } from './item-outcomes.js';
 import { effectReceipt } from './receipts.js';
 import { evaluateAll } from './scope.js';
+import { shownOf } from './shown.js';
+import { marking, tellsUntrusted } from './trust.js';
 import { move, type Run, runScope } from './run.js';
 
 /** How a run stands after the write: its operation says it. `lost`: another process has taken it over. */
@@ -44,21 +47,35 @@ const firstLookMs = 500;
 export async function settleCommitted(run: Run, evidence: Committed, decided?: Decision): Promise<boolean> {
   const { operation, tool, parts } = run;
   const states = evidence.aftermath?.states ?? {};
+  const partial = itemsOf(run, evidence.result);
   const told: Told = {
     result: evidence.result, states, legal_actions: Object.values(states).flatMap((state) => run.legalActions(state)),
     ...(evidence.owed ? verifyWith(run) : {}),
+    ...trustOf(tool, evidence.result),
+    ...(partial ? { partial } : {}),
     decided: decidedBy(run),
   };
   const receipt = effectReceipt(parts, operation, { tool, args: run.dossier.args }, {
     disposition: 'executed', outcome: 'committed', verified: evidence.verified, attempts: operation.attempts, result: evidence.result, states,
-    ...(evidence.readback ? { readback: evidence.readback } : {}), ...(decided ? { decidedIn: decided.review } : {}),
+    ...(evidence.readback ? { readback: evidence.readback } : {}), ...(decided ? { decidedIn: decided.review } : {}), ...(partial ? { partial } : {}),
   });
   return move(run, {
     ...(decided ? { decided } : {}),
     from: decided ? ['review'] : ['sending', 'accepted', 'unknown', 'committed'], to: 'committed', outcome: 'committed', verified: evidence.verified, effectSeen: true, reason: null,
     attempts: operation.attempts, answer: told as unknown as StoredAnswer, settle: true, dueInMs: evidence.owed ? firstLookMs : null, release: true,
     absentInMs: evidence.missingInMs ?? null, receipt, effectReceipt: receipt.id, seen: seenAfter(run, evidence.aftermath),
+    ...(evidence.result === null ? {} : marking(tool, operation)),
   });
+}
+
+/** An answer without text of its source carries none. */
+function trustOf(tool: Run['tool'], told: Json): Pick<Told, 'untrusted'> {
+  return told !== null && tellsUntrusted(tool) ? { untrusted: true } : {};
+}
+
+function itemsOf(run: Run, result: Json): ItemOutcomes | undefined {
+  const found = result === null ? null : itemOutcomes(run.tool, runScope(run), result);
+  return found === null || found === 'unreadable' ? undefined : found;
 }
 
 function decidedBy({ dossier }: Run): Decided | null {
@@ -92,21 +109,25 @@ function seenAfter({ operation, dossier }: Run, aftermath: Aftermath | null | un
 /** Ended without an effect, which frees the identity: the next equal proposal is a new generation. */
 export async function settleEnded(run: Run, ending: Ended, decided?: Decision): Promise<boolean> {
   const { operation, tool, parts } = run;
+  const upstream = ending.body === undefined ? undefined : shownOf(parts, tool, run.dossier.args, ending.body);
   const told: Told = {
-    result: null, states: {}, legal_actions: [],
+    result: null, states: {}, legal_actions: [], ...trustOf(tool, upstream ?? null),
     problem: {
       code: ending.code, detail: ending.rule?.message ?? problems[ending.code].why,
       ...(ending.rule?.code ? { contractCode: ending.rule.code } : {}),
       ...(ending.rule ? { next: ending.rule.next } : {}),
+      ...(upstream ? { upstream } : {}),
     },
     ...(ending.retryAfterMs === undefined ? {} : { retryAfterMs: ending.retryAfterMs }),
   };
   const receipt = effectReceipt(parts, operation, { tool, args: run.dossier.args }, {
     disposition: problems[ending.code].disposition, outcome: ending.outcome, verified: false, attempts: operation.attempts, result: null,
     reason: ending.rule?.code ?? ending.code, ...(ending.readback ? { readback: ending.readback } : {}), ...(decided ? { decidedIn: decided.review } : {}),
+    ...(upstream ? { upstream } : {}),
   });
   return move(run, {
     ...(decided ? { decided } : {}),
+    ...(upstream ? marking(tool, operation) : {}),
     from: decided ? ['review'] : ['sending', 'accepted', 'unknown'], to: ending.state, outcome: ending.outcome, reason: ending.rule?.code ?? ending.code, attempts: operation.attempts,
     unknownAttempts: 0, answer: told as unknown as StoredAnswer, settle: true, refund: ending.neverSent ?? false, receipt, effectReceipt: receipt.id,
   });
@@ -127,7 +148,10 @@ async function toReview(run: Run, seen: ForReview): Promise<boolean> {
     from: ['sending', 'accepted', 'unknown', 'committed', 'rejected', 'failed', 'rate_limited', 'cancelled', 'abandoned'],
     to: 'review', outcome, reason, attempts: operation.attempts, effectSeen: operation.effectSeen, dueInMs: null, release: true, receipt, effectReceipt: receipt.id,
     review: newReview(run),
-    ...(seen.result === undefined ? {} : { answer: { result: seen.result, states: {}, legal_actions: [], decided: decidedBy(run) as unknown as Json } }),
+    ...(seen.result === undefined ? {} : {
+      answer: { result: seen.result, states: {}, legal_actions: [], ...trustOf(tool, seen.result), decided: decidedBy(run) as unknown as Json },
+      ...(seen.result === null ? {} : marking(tool, operation)),
+    }),
   });
 }
 

@@ -30,7 +30,7 @@ export function runScope({ operation, dossier }: Run): Scope {
     bound: dossier.bound,
     principal: { id: operation.principal, tenant: operation.tenant, subject, roles: [] },
     subject,
-    session: { id: operation.sessionId },
+    session: { id: operation.sessionId, untrusted: dossier.untrusted ?? false },
     operation: { id: operation.upstreamKey },
     now: new Date(),
   };

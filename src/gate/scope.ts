@@ -10,6 +10,7 @@ interface Known {
   bound: JsonObject;
   observations?: Observation[];
   upstreamKey?: string;
+  untrusted?: boolean;
 }
 
 export function callScope(known: Known): Scope {
@@ -19,7 +20,7 @@ export function callScope(known: Known): Scope {
     bound: known.bound,
     principal: { id: principal.id, tenant: principal.tenant, subject: envelope.subject || null, roles: principal.roles },
     subject: envelope.subject || null,
-    session: { id: envelope.sessionId },
+    session: { id: envelope.sessionId, ...(known.untrusted === undefined ? {} : { untrusted: known.untrusted }) },
     now: new Date(),
     ...(known.upstreamKey === undefined ? {} : { operation: { id: known.upstreamKey } }),
   };

@@ -15,6 +15,7 @@ import { adoptStatement, countReviewsStatement, type EscalatedReview, type Escal
 import type { Sealer } from './seal.js';
 import { type Told, toldStatement } from './seen.js';
 import { type TransitionResult, transitionStatement } from './transition.js';
+import { markStatement } from './untrusted.js';
 
 export interface LedgerOptions extends ConnectionOptions {
   poolSize: number;
@@ -193,16 +194,29 @@ function sorted(items: Commit[]): Sorted {
 function statementsOf(...[transitions, intents, entries, sealer]: [Sorted['transitions'], Sorted['intents'], Sorted['entries'], Sealer]): Statement[] {
   const moves = transitions.map(({ transition }) => transition);
   const meant = intents.map(({ intent }) => intent);
+  const marks = [...moves.flatMap(({ mark }) => mark ?? []), ...entries.flatMap(({ entry }) => entry.mark ?? [])];
   const told = [...moves.flatMap(toldBy), ...entries.flatMap(({ entry }) => toldByEntry(entry))];
   const lock = lockStatement(moves, meant);
   return [
+    ...(relaxes(transitions, intents, entries) ? [relax] : []),
     ...(lock ? [lock] : []),
     ...(moves.length > 0 ? [transitionStatement(moves, sealer)] : []),
     ...(meant.length > 0 ? [reserveStatement(meant, sealer)] : []),
     ...(entries.length > 0 ? [recordStatement(entries.map(({ entry }) => entry), sealer)] : []),
+    ...(marks.length > 0 ? [markStatement(marks)] : []),
     ...(told.length > 0 ? [toldStatement(told)] : []),
   ];
 }
+
+/**
+ * A flush is as durable as what needs it most in it. What a session was told of an entity, and that it is marked, decides later calls, so a
+ * read that says either is never relaxed.
+ */
+function relaxes(transitions: Sorted['transitions'], intents: Sorted['intents'], entries: Sorted['entries']): boolean {
+  return transitions.length === 0 && intents.length === 0 && entries.every(({ entry }) => entry.relaxed && !entry.mark && !entry.seen?.length);
+}
+
+const relax: Statement = { name: 'relax', text: 'set local synchronous_commit to off', values: [] };
 
 function toldBy({ operationId, writeId, seen }: Transition): Told[] {
   return (seen ?? []).map((one) => ({ written: { operationId, writeId }, own: true, seen: one }));

@@ -58,6 +58,18 @@ describe('a changed contracts folder', () => {
     expect(whole).toMatchObject({ disposition: 'precondition_failed', contract: { version: '3.2.0' } });
   });
 
+  it('is refused for a policy that could not decide by these contracts, and the policies before go on deciding', async () => {
+    const policies = join(folder, 'policies', 'retail.cedar');
+    const [before, text] = [await status(), readFileSync(policies, 'utf8')];
+    writeFileSync(policies, `${text}\nforbid (principal, action, resource is order) when { resource.refundabel > 1 };\n`);
+    const refused = await until((now) => now.refused !== null);
+    expect(refused.digest).toBe(before.digest);
+    expect(refused.refused?.problem).toMatch(/policies\/retail\.cedar:\d+:\d+: error CG504: .*did you mean `refundable`/);
+    expect(await open.agent.credit({ session_id: unique('s'), arguments: { amount: 11 } })).toMatchObject({ disposition: 'executed' });
+    writeFileSync(policies, text);
+    await until((now) => now.refused === null);
+  });
+
   it('leaves an operation in flight under the digest that it began with', async () => {
     await house.shop.reset();
     await house.shop.fault({ tool: 'issue_credit', kind: 'delay_commit', ms: 800 });

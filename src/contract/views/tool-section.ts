@@ -32,6 +32,10 @@ export function toolSection({ plan, source }: GovernedTool): string {
     ...(writes ? ['#### How an unknown outcome is settled', settling(plan, source)] : []),
     '#### What is answered',
     fields(plan.resultSchema, source.result),
+    plan.untrusted ? 'What it returns was written by others; a session that is told it is marked, and approvals and policies may ask for more in it.' : '',
+    plan.public.length > 0 ? `Shown of the service’s refusals: ${plan.public.map(code).join(', ')}; nothing else that it says.` : '',
+    source.partial ? `Items may fail one by one: of ${code(source.partial.items)} those with ${code(source.partial.failed)}.` : '',
+    plan.durability === 'relaxed' ? 'Its record may be lost with the database in the second after it was answered.' : '',
     plan.redact.length > 0 ? `Never recorded in clear: ${plan.redact.map(code).join(', ')}.` : '',
     `Digest: ${code(plan.digest)}`,
   );
