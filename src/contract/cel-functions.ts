@@ -13,6 +13,8 @@ export function baseEnvironment(limits: object): Environment {
     .registerFunction('string.linearMatches(string): bool', matches)
     .registerFunction('exactTimestamp(string): google.protobuf.Timestamp', exactTimestamp)
     .registerFunction('exactDuration(string): google.protobuf.Duration', exactDuration)
+    // Its name stands for what it gives: cel-rules.ts puts the variable of the result there.
+    .registerFunction('last(A): A', (result: unknown) => result)
     .registerFunction('indices(list<A>): list<int>', (list: unknown[]) => list.map((_, index) => BigInt(index)))
     .registerFunction('sum(list<int>): int', (list: bigint[]) => exact(list.reduce((total, each) => total + each, 0n)))
     .registerFunction('sum(list<double>): double', (list: number[]) => list.reduce((total, each) => total + each, 0));

@@ -44,6 +44,7 @@ const functions = new Set([
   'sum',
   'distinct',
   'decimal',
+  'last',
   'getFullYear',
   'getMonth',
   'getDate',
@@ -83,13 +84,22 @@ export interface Walked {
   asks: Node[];
   /** Index operations, likewise. */
   indexes: Node[];
+  /** Tools of whose last results it speaks. */
+  lasts: LastNamed[];
   /** The largest parts that read nothing, other than plain literals: what they give is known before any call. */
   constants: Node[];
 }
 
+export interface LastNamed {
+  tool: string;
+  /** The variable that stands for the result. */
+  name: string;
+  offset: number;
+}
+
 /** Before the type check. Replaces functions in place. */
 export function walkSyntax(root: ASTNode): Walked {
-  const walked: Walked = { names: new Set(), paths: new Set(), problems: [], asks: [], indexes: [], constants: [] };
+  const walked: Walked = { names: new Set(), paths: new Set(), problems: [], asks: [], indexes: [], lasts: [], constants: [] };
   visit(root as Node, new Set(), 0, walked);
   collectConstants(root as Node, walked.constants);
   return walked;
@@ -144,6 +154,7 @@ function visitCall(node: Node, bound: ReadonlySet<string>, loops: number, walked
   const receiver = node.op === 'rcall' ? (parts[1] as Node) : null;
   const given = (node.op === 'rcall' ? parts[2] : parts[1]) as Node[];
   checkCall(node, name, given, walked);
+  if (name === 'last') nameLast(parts, given, node.start, walked);
   parts[0] = replaced.get(name) ?? name;
   const scale = name === 'decimal' ? scaleOf(given[1]) : undefined;
   if (scale !== undefined) [parts[0], parts[1]] = [`decimal${scale}`, given.slice(0, 1)]; // a type for each scale
@@ -166,8 +177,7 @@ function checkCall(node: Node, name: string, given: readonly Node[], walked: Wal
   const refuse = (code: DiagnosticCode, message: string): void => {
     walked.problems.push({ code, message, offset: node.start });
   };
-  if (name === 'last') refuse('CG012', '`last`, of what this session did before, is not carried out by this version');
-  else if (!functions.has(name)) refuse('CG104', `the function \`${name}\` is not part of the contract language`);
+  if (!functions.has(name)) refuse('CG104', `the function \`${name}\` is not part of the contract language`);
   const literal = given[0]?.op === 'value' ? given[0].args : undefined;
   if (name === 'matches') {
     const unfit = typeof literal === 'string' ? patternProblem(literal) : 'it is not a literal';
@@ -175,6 +185,29 @@ function checkCall(node: Node, name: string, given: readonly Node[], walked: Wal
   }
   if (name === 'decimal' && scaleOf(given[1]) === undefined) refuse('CG104', `the scale of \`decimal\` is a literal from ${scales[0]} to ${scales.at(-1)}`);
   if (name === 'has') walked.asks.push(node);
+}
+
+/** `last(TOOL)`: a name that is no variable stands where a function takes a value, so it becomes the variable of that tool's result. */
+function nameLast(parts: [string, ...unknown[]], given: readonly Node[], offset: number, walked: Walked): void {
+  const [tool, first] = given.length === 1 ? toolNamed(given[0]!) : [];
+  if (tool === undefined || !first) {
+    walked.problems.push({ code: 'CG117', message: '`last` takes the name of one tool', offset });
+    return;
+  }
+  const name = `last_${tool.replaceAll('_', '__').replaceAll('-', '_d')}`;
+  first.args = name;
+  parts[1] = [first];
+  walked.lasts.push({ tool, name, offset: first.start });
+}
+
+/** A tool's name may have `-`, which CEL takes for a subtraction. Also gives the node of its first part. */
+function toolNamed(node: Node): [string, Node] | [] {
+  if (node.op === 'id') return [node.args as string, node];
+  if (node.op !== '-') return [];
+  const [left, right] = node.args as [Node, Node];
+  const [name, first] = toolNamed(left);
+  const rest = right.op === 'id' || right.op === 'value' ? String(right.args) : undefined;
+  return name === undefined || !first || rest === undefined ? [] : [`${name}-${rest}`, first];
 }
 
 function scaleOf(node: Node | undefined): number | undefined {

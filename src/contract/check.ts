@@ -4,7 +4,7 @@
  */
 import type { JsonObject } from '../model.js';
 import { type CompiledTool, isRelation } from './compile-tool.js';
-import type { ContractDocument, EntitySource, ErrorSource } from './document.js';
+import { acts, type ContractDocument, type EntitySource, type ErrorSource, keptByGateway } from './document.js';
 import { type CompiledExpression, unknownType } from './expressions.js';
 import type { Findings } from './findings.js';
 import { nearest } from './nearest.js';
@@ -184,11 +184,15 @@ export function checkEntities(file: SourceFile, document: ContractDocument, tool
   for (const [name, entity] of Object.entries(document.entities ?? {})) {
     const path: Path = ['entities', name];
     if (reservedNames.has(name) || wordsOfCedar.has(name)) findings.key(file, path, 'CG613', `\`${name}\` already has a meaning in expressions or policies`);
-    if (entity.state === 'gateway')
-      findings.value(file, [...path, 'state'], 'CG012', 'a state kept by the gateway is not carried out by this version');
+    if (keptByGateway(entity)) checkKept(file, path, entity, findings);
     if (entity.states) checkStates(file, path, entity, entity.states, findings);
     checkActions(file, name, entity, tools, findings);
   }
+}
+
+function checkKept(file: SourceFile, path: Path, { initial = [], external }: EntitySource, findings: Findings): void {
+  if (initial.length !== 1) findings.key(file, [...path, 'initial'], 'CG619', `a state that the gateway keeps begins in one, and ${initial.length} are given`);
+  if (external !== undefined) findings.key(file, [...path, 'external'], 'CG619', 'a state that the gateway keeps is entered by nothing but its actions');
 }
 
 function checkStates(file: SourceFile, path: Path, entity: EntitySource, states: readonly string[], findings: Findings): void {
@@ -226,7 +230,7 @@ function checkActions(file: SourceFile, name: string, entity: EntitySource, tool
         const meant = nearest(action, tools.entries.keys());
         if (!tools.broken.has(action))
           findings.key(file, place, 'CG106', `there is no tool \`${action}\`${meant ? `; did you mean \`${meant}\`?` : ''}`);
-      } else if (entry.file !== file || entry.source.entity !== name || entry.source.effect === 'none') {
+      } else if (entry.file !== file || !acts(entry.source, name) || entry.source.effect === 'none') {
         findings.key(file, place, 'CG612', `\`${action}\` is not a write on \`${name}\``);
       }
     }

@@ -5,7 +5,7 @@ import type { PredicateSource } from './document.js';
 import { durationMs } from './duration.js';
 import type { CompiledExpression, Names } from './expressions.js';
 import { type CompiledReadback, compileAsync, compileCompensation, compileErrors, compilePartial, compileReadback } from './outcome.js';
-import type { ArgumentsVerdict, Predicate, ToolPlan, UpstreamPlan } from './plan.js';
+import type { ArgumentsVerdict, EntityPlan, Predicate, ToolPlan, TouchedEntity, UpstreamPlan } from './plan.js';
 import type { Path } from './pointer.js';
 import type { References } from './references.js';
 import { compileRequest } from './request.js';
@@ -37,7 +37,7 @@ export function compileTool(entry: ToolEntry, references: References, target: Ta
   const predicates = compilePredicates(entry, site, scope.deciding);
   const plan: { [K in keyof ToolPlan]: ToolPlan[K] | null | undefined } = {
     ...described(entry, digest),
-    ...decided(entry, site, scope),
+    ...decided(entry, references, site, scope),
     relations: predicates.filter(({ expression }) => isRelation(expression)).map((predicate) => predicatePlan(predicate, 'repair')),
     preconditions: predicates.filter(({ expression }) => !isRelation(expression)).map((predicate) => predicatePlan(predicate, 'refresh')),
     ...sent(entry, site, scope, target),
@@ -47,9 +47,17 @@ export function compileTool(entry: ToolEntry, references: References, target: Ta
     async: compileAsync(entry, site, scope.answered),
     partial: compilePartial(entry, site, scope.sending),
     compensate: compileCompensation(entry, site, references, scope.sending),
+    touches: scope.entities.touched.map((entity) => touchedBy(entry, entity, site.read)),
   };
   Object.assign(entry.plan, plan);
-  return { predicates, changes: compileChanges(entry, site, scope.deciding), readback };
+  // What a write changes is never evaluated, so naming it makes no observation needed.
+  return { predicates, changes: compileChanges(entry, new Site(entry.file, references.findings), scope.deciding), readback };
+}
+
+/** @param read by any expression of the tool, all of which have been compiled */
+function touchedBy({ name }: ToolEntry, entity: EntityPlan, read: ReadonlySet<string>): TouchedEntity {
+  const governed = Object.values(entity.transitions).some((actions) => Object.hasOwn(actions, name));
+  return { entity, governed, observed: entity.observation !== null && (read.has(entity.name) || (governed && entity.state !== null)) };
 }
 
 function described({ name, document, source, args, admitResult }: ToolEntry, digest: string) {
@@ -81,14 +89,16 @@ function refuseArguments(): ArgumentsVerdict {
 }
 
 /** Everything that is asked before a call is sent, and what makes two calls the same. */
-function decided({ source, path }: ToolEntry, site: Site, { deciding, bind, entities, observations, lets }: ToolScope) {
+function decided({ name, source, path }: ToolEntry, references: References, site: Site, { deciding, bound, entities, lets }: ToolScope) {
   const { identity } = source;
   return {
-    bind,
+    bind: bound.bind,
+    bindLast: bound.bindLast,
+    lasts: bound.lasts,
+    remembered: references.remembered.has(name),
     entity: entities.own,
     observesEntity: entities.observes,
-    touches: entities.touched.map((entity) => ({ entity })),
-    observations,
+    observations: entities.observations,
     lets,
     expect: source.expect ?? ('observed' as const),
     identity: {

@@ -12,7 +12,7 @@ import { lintTool } from './lints.js';
 import { checkPolicies } from './policies.js';
 import { loadFolder } from './load.js';
 import type { Catalogue, ToolPlan } from './plan.js';
-import { References } from './references.js';
+import { bindsLast, References } from './references.js';
 import { SchemaCompiler } from './schemas.js';
 import { canonicalSource, readCanonicalSource, type ContractSource, type SourceFile } from './source.js';
 import { readPolicies } from '../policy/read.js';
@@ -103,13 +103,13 @@ export function digestTool(entry: ToolEntry, tools: Tools): string {
 function referredTools(entry: ToolEntry): string[] {
   const { source } = entry;
   const observations = [...Object.values(source.observe ?? {}), ...entitiesOf(entry).map(([, entity]) => entity.observe)];
-  return [...observations, source.readback, source.compensate].flatMap((one) => (one ? [one.tool] : []));
+  return [...observations, source.readback, source.compensate, ...bindsLast(entry)].flatMap((one) => (one ? [one.tool] : []));
 }
 
 /** Those that it acts on, touches or is the observation of. */
 function entitiesOf({ name: tool, source, document }: ToolEntry): [string, NonNullable<ContractDocument['entities']>[string]][] {
   const named = new Set([source.entity, ...(source.touches ?? [])]);
-  return Object.entries(document.entities ?? {}).filter(([name, { observe }]) => named.has(name) || observe.tool === tool);
+  return Object.entries(document.entities ?? {}).filter(([name, { observe }]) => named.has(name) || observe?.tool === tool);
 }
 
 function governed(entry: ToolEntry): JsonObject {

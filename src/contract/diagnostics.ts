@@ -16,7 +16,6 @@ const help = {
   CG009: 'Set the variable, or give a default: `${NAME:-http://127.0.0.1:8090}`.',
   CG010: 'Give an absolute http or https URL without credentials, query or fragment.',
   CG011: 'Put at least one `.yaml`, `.yml` or `.json` contract into the folder.',
-  CG012: 'Remove the member. This version does not enforce it, and a rule that is written but not enforced is worse than none.',
   CG101: 'Use a name that is in scope here and a member that its schema declares; operands must have fitting types.',
   CG102: 'Change the expression so that it gives the type that this place needs.',
   CG103: 'Correct the CEL syntax.',
@@ -34,6 +33,12 @@ const help = {
     'Bound the list by `maxItems` in its schema, or add `max` to `for_each` (at most 100). Each element is a read before every call, ' +
     'and a call whose list is longer is refused.',
   CG114: 'Let a member whose name begins with `?` be one argument or bound value and nothing else, such as `?note: args.note`.',
+  CG115: 'Let one of the ids be told from the call itself: by `args`, `bound`, `principal`, `subject` or `session`.',
+  CG116: 'Let the tool observe it under that name, list it under `touches`, or tell the id from what this tool knows.',
+  CG117:
+    'Use `last(TOOL).MEMBER` in `bind`, with another tool that writes. What a read has shown once is stale by now: observe it instead. ' +
+    'A read that is made on behalf of other calls belongs to no session, so it cannot bind what a session did.',
+  CG118: 'Let both tools act on the same entity, or one of them on none. On different ones it would be anybody’s guess which result is meant.',
   CG201: 'Add `effects.creates` or `effects.changes`: say what a successful call leaves behind, or nobody can tell that it happened.',
   CG202: 'Add `effects.never` with what must stay as it was (an empty list says: nothing was thought of, and is accepted).',
   CG203: 'Remove it, or declare `effect: write`. A read changes nothing.',
@@ -89,6 +94,9 @@ const help = {
   CG618:
     'Show a call that the schema or a relation refuses, or add the relation that refuses this one. What only the state of the world forbids ' +
     'belongs in `not_when`.',
+  CG619:
+    'Give `initial` exactly one state, and no `external`. What the gateway keeps begins in one state and is moved by nothing but the ' +
+    'actions of its table.',
   CG901: 'Find out what the comment above it asks, and write the answer in place of the `GAP` text. The document that was imported does not say it.',
 } as const;
 

@@ -29,12 +29,23 @@ export interface ObservationSource {
 
 export interface EntitySource {
   id: string;
-  observe: ObservationSource;
+  /** Need not be there where the gateway keeps the state. */
+  observe?: ObservationSource;
+  /** `gateway`, or an expression over the observation. */
   state?: string;
   states?: string[];
   initial?: string[];
   external?: string[];
   transitions?: Record<string, Record<string, string>>;
+}
+
+export function keptByGateway({ state }: EntitySource): boolean {
+  return state === 'gateway';
+}
+
+/** The tool acts on the entity, or touches it. */
+export function acts({ entity, touches }: ToolSource, name: string): boolean {
+  return entity === name || (touches ?? []).includes(name);
 }
 
 export interface PredicateSource {

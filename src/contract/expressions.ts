@@ -3,7 +3,7 @@ import type { ASTNode, Environment, ParseError, ParseResult } from '@marcbachman
 import type { Json } from '../model.js';
 import { boundsOf, maxSteps } from './cel-bounds.js';
 import { baseEnvironment, constantProblem } from './cel-functions.js';
-import { checkMembers, walkSyntax, type ExpressionProblem } from './cel-rules.js';
+import { checkMembers, type LastNamed, walkSyntax, type ExpressionProblem } from './cel-rules.js';
 import { celBool, celDecimals, celDouble, celDyn, celInt, celList, celMap, celString, celUnknown, encode, type CelType } from './cel-types.js';
 import { nearest } from './nearest.js';
 import { EvaluationError, type Expression, type Scope } from './plan.js';
@@ -16,6 +16,8 @@ export interface Wanted {
   bool: boolean;
   string: string;
   text: string;
+  /** A text, or the digits of an integer. */
+  id: string;
   json: Json;
 }
 
@@ -92,6 +94,8 @@ export class Names {
     if ('problems' in parsed) return parsed;
     const walked = walkSyntax(parsed.ast);
     if (walked.problems.length > 0) return { problems: walked.problems };
+    const misplaced = walked.lasts.filter(({ name }) => !this.knows(name));
+    if (misplaced.length > 0) return { problems: misplaced.map(({ offset }) => ({ code: 'CG117', message: '`last` has a meaning in `bind` alone', offset })) };
     const verdict = parsed.check();
     if (!verdict.valid) return { problems: [this.typeProblem(source, verdict.error as ParseError)] };
     const { steps, length, values, impossible } = boundsOf(parsed.ast, this.types);
@@ -209,7 +213,22 @@ export function namesIn(source: string): ReadonlySet<string> {
   }
 }
 
-const needs: Record<keyof Wanted, string> = { bool: 'bool', string: 'string', text: 'text, a number or a boolean', json: 'a JSON value' };
+/** Tools of whose last results a text speaks; none where it is not an expression. */
+export function lastsIn(source: string): readonly LastNamed[] {
+  try {
+    return /\blast\b/.test(source) ? walkSyntax(base.parse(source).ast).lasts : [];
+  } catch {
+    return [];
+  }
+}
+
+const needs: Record<keyof Wanted, string> = {
+  bool: 'bool',
+  string: 'string',
+  text: 'text, a number or a boolean',
+  id: 'a string or an integer',
+  json: 'a JSON value',
+};
 
 function fits(type: string, wanted: keyof Wanted): boolean {
   switch (wanted) {
@@ -219,6 +238,8 @@ function fits(type: string, wanted: keyof Wanted): boolean {
       return type === 'string' || type === 'dyn';
     case 'text':
       return /^(string|int|double|bool|decimal\d)$/.test(type);
+    case 'id':
+      return type === 'string' || type === 'int' || type === 'dyn';
     case 'json':
       return !/google\.protobuf|bytes|uint|^type$|^optional/.test(type);
   }
@@ -231,6 +252,10 @@ const converters: { [K in keyof Wanted]: (value: unknown) => Wanted[K] } = {
   },
   string: (value) => celString.decode(value) as string,
   text: (value) => String(encode(value)),
+  id: (value) => {
+    if (typeof value !== 'string' && typeof value !== 'bigint') throw new TypeError('the result is neither a text nor an integer');
+    return String(value);
+  },
   json: encode,
 };
 

@@ -1,7 +1,6 @@
 /** What is read before a call is decided: one resource, or one for each element of a list; each may rest on those before it. */
 import type { Json } from '../model.js';
 import { type CelType, celDyn, celInt, celMap, celString, celUnknown } from './cel-types.js';
-import { inDependencyOrder } from './dependency-order.js';
 import type { ObservationSource } from './document.js';
 import { durationMs } from './duration.js';
 import { type CompiledExpression, Names, namesIn, unknownType } from './expressions.js';
@@ -20,33 +19,12 @@ interface Declared {
   source: ObservationSource;
   path: Path;
 }
-interface Observed {
+export interface Observed {
   plan: ObservationPlan;
   type: CelType;
 }
 
-export function compileObservations(
-  { source, path }: ToolEntry,
-  references: References,
-  site: Site,
-  given: Names,
-): { names: Names; observations: ObservationPlan[] } {
-  const observations: ObservationPlan[] = [];
-  let names = given;
-  for (const [name, observation] of inDependencyOrder(source.observe ?? {}, mentioned)) {
-    const declared = { name, source: observation, path: [...path, 'observe', name] };
-    const { plan, type } = observation.for_each
-      ? compileEach(declared, observation.for_each, site, references, names)
-      : compileObservation(declared, site, references, names);
-    const needs = mentioned(observation);
-    const wave = Math.max(-1, ...observations.filter((before) => needs.has(before.name)).map((before) => before.wave)) + 1;
-    observations.push({ ...plan, wave });
-    names = names.with({ [name]: type });
-  }
-  return { names, observations: observations.sort((a, b) => a.wave - b.wave) };
-}
-
-function mentioned({ args, for_each: each }: ObservationSource): ReadonlySet<string> {
+export function mentioned({ args, for_each: each }: ObservationSource): ReadonlySet<string> {
   const texts = [...Object.values(args), ...(each ? [each.in] : [])].filter((value) => typeof value === 'string');
   return new Set(texts.flatMap((text) => [...namesIn(text)]));
 }
@@ -56,7 +34,7 @@ export function compileObservation({ name, source, path }: Declared, site: Site,
   const response = Names.of(target ? { ...responseTypes, result: target.resultType } : responseTypes);
   const version = site.optional([...path, 'version'], source.version, response, 'string');
   return {
-    plan: { name, tool: target?.plan as ToolPlan, each: null, args, version, maxAgeMs: durationMs(source.max_age), wave: 0 },
+    plan: { name, tool: target?.plan as ToolPlan, each: null, args, version, maxAgeMs: durationMs(source.max_age), needs: [] },
     type: target ? observedType(target, version !== null) : celUnknown,
   };
 }
@@ -75,7 +53,7 @@ function compileRead(
 }
 
 /** Becomes a map from each element to what was read for it; elements are taken once each, and one that is not found is not in it. */
-function compileEach(
+export function compileEach(
   { name, source, path }: Declared,
   each: NonNullable<ObservationSource['for_each']>,
   site: Site,
@@ -106,7 +84,7 @@ function compileEach(
       args,
       version: null,
       maxAgeMs: durationMs(source.max_age),
-      wave: 0,
+      needs: [],
     },
     type: target && element ? celMap(target.resultType, { key: element, maxItems: most }) : celUnknown,
   };

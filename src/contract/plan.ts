@@ -94,21 +94,49 @@ export interface ObservationPlan {
   readonly args: Readonly<Record<string, Expression<Json>>>;
   readonly version: Expression<string> | null;
   readonly maxAgeMs: number;
-  /** Observations of one wave rest on those of earlier waves alone, so they may be made together. */
-  readonly wave: number;
+  /** Entities and observations whose values it rests on: what rests on nothing of each other may be made together. */
+  readonly needs: readonly string[];
 }
 
 export interface EntityPlan {
   readonly name: string;
+  readonly service: string;
+  /** A text, or the digits of an integer. */
   readonly id: Expression<string>;
-  readonly observation: ObservationPlan;
-  /** Null where the entity has no transition table. */
+  /** Entities and observations, or `lastResults`, without which the id cannot be told. */
+  readonly idNeeds: readonly string[];
+  /** Null where nothing at the upstream shows it: the gateway then keeps its state. */
+  readonly observation: ObservationPlan | null;
+  /** Over the observation; null where the entity has no transition table, or the gateway keeps its state. */
   readonly state: Expression<string> | null;
+  /** The gateway keeps the state, from this one on. */
+  readonly kept: { readonly initial: string } | null;
   readonly states: readonly string[];
   /** States that the upstream enters by itself: no divergence when they are met after a call. */
   readonly external: readonly string[];
   /** state → action (tool name) → declared next state; an unlisted pair is illegal. */
   readonly transitions: Readonly<Record<string, Readonly<Record<string, string>>>>;
+}
+
+/** An entity that a write may change besides its own. */
+export interface TouchedEntity {
+  readonly entity: EntityPlan;
+  /** A rule, an id, a table or the request of the tool reads what is observed of it. */
+  readonly observed: boolean;
+  /** Its table lists the tool, which is then legal in no other state of it. */
+  readonly governed: boolean;
+}
+
+/** In `idNeeds`: the id rests on a value bound by `last(…)`. No observation can have this name. */
+export const lastResults = 'last';
+
+/** A result that `bind` takes from an earlier call of the session. */
+export interface LastResult {
+  /** The name in scope of `bind`. */
+  readonly name: string;
+  readonly tool: string;
+  /** The tools act on one entity type: on the same entity; else the latest of the session. */
+  readonly sameEntity: boolean;
 }
 
 export interface ReadbackPlan {
@@ -150,14 +178,18 @@ export interface ToolPlan {
   /** Keeps what the result schema names and drops the rest; null when the value does not satisfy the schema. */
   admitResult(value: Json): { result: Json } | null;
   readonly bind: Readonly<Record<string, Expression<Json>>>;
+  /** Bound to results of earlier calls of the session, known only once the call was looked up: no part of the fingerprint. */
+  readonly bindLast: Readonly<Record<string, Expression<Json>>>;
+  readonly lasts: readonly LastResult[];
+  /** Another tool binds its results: what it commits is kept at hand for the session. */
+  readonly remembered: boolean;
   /** Predicates over `args` alone: answered `invalid_arguments` before any observation. */
   readonly relations: readonly Predicate[];
   readonly preconditions: readonly Predicate[];
   readonly entity: EntityPlan | null;
   /** True when this read tool is itself what observes `entity`: its own answer is the observation. */
   readonly observesEntity: boolean;
-  readonly touches: readonly { entity: EntityPlan }[];
-  /** By wave. */
+  readonly touches: readonly TouchedEntity[];
   readonly observations: readonly ObservationPlan[];
   readonly lets: readonly { name: string; value: Expression<Json> }[];
   readonly expect: 'observed' | 'seen';

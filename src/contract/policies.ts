@@ -10,7 +10,7 @@ const codes: Record<StrictKind, DiagnosticCode> = { unknown: 'CG504', type: 'CG5
 
 /** What a tool or an entity does not have because it did not compile was reported there. */
 export function checkPolicies(policies: readonly Policy[], { entries }: Tools, findings: Findings): void {
-  const whole = [...entries.values()].every(({ args, admitResult, source, plan }) => args && admitResult && (source.entity === undefined || plan.entity?.observation.tool));
+  const whole = [...entries.values()].every(({ args, admitResult, source, plan }) => args && admitResult && (source.entity === undefined || (plan.entity && (!plan.entity.observation || plan.entity.observation.tool))));
   if (!whole) return;
   const schema = policySchemaOf([...entries.values()].map(({ plan }) => plan));
   for (const problem of strictProblems(policies, schema)) {

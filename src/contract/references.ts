@@ -1,8 +1,9 @@
 /** Resolves the names by which one part of a contract speaks of another. */
 import type { JsonObject } from '../model.js';
+import type { LastNamed } from './cel-rules.js';
 import { celTypeOf } from './cel-types.js';
 import type { EntitySource } from './document.js';
-import { unknownType, type CompiledExpression } from './expressions.js';
+import { lastsIn, unknownType, type CompiledExpression } from './expressions.js';
 import type { Findings } from './findings.js';
 import { nearest } from './nearest.js';
 import type { Path } from './pointer.js';
@@ -11,6 +12,8 @@ import type { Site } from './site.js';
 import type { ToolEntry, Tools } from './tool-entry.js';
 
 export class References {
+  private bound: ReadonlySet<string> | undefined;
+
   constructor(
     private readonly tools: Tools,
     readonly findings: Findings,
@@ -26,9 +29,32 @@ export class References {
 
   read(site: Site, name: string, path: Path): ToolEntry | undefined {
     const entry = this.tool(site, name, path);
+    if (entry && bindsLast(entry).length > 0)
+      this.findings.value(site.file, path, 'CG117', `\`${name}\` binds what a session did before, and cannot be read on behalf of a call`);
     if (entry && entry.source.effect !== 'none')
       this.findings.value(site.file, path, 'CG108', `\`${name}\` has \`effect: ${entry.source.effect}\`, and only a read may be made here`);
     return entry;
+  }
+
+  /** The tool whose last result a binding of `entry` takes. */
+  last({ name: own, file, source }: ToolEntry, { tool, offset }: LastNamed, path: Path): ToolEntry | undefined {
+    const found = this.tools.entries.get(tool);
+    const report = (code: 'CG106' | 'CG117' | 'CG118', message: string): void => this.findings.value(file, path, code, message, offset);
+    if (!found) {
+      if (!this.tools.broken.has(tool)) report('CG106', `there is no tool \`${tool}\`${meant(nearest(tool, this.tools.entries.keys()))}`);
+      return undefined;
+    }
+    if (tool === own) report('CG117', `\`${tool}\` cannot bind its own last result`);
+    else if (found.source.effect === 'none') report('CG117', `\`${tool}\` only reads, and what a read has shown is not kept`);
+    else if (source.entity !== undefined && found.source.entity !== undefined && source.entity !== found.source.entity)
+      report('CG118', `\`${tool}\` acts on \`${found.source.entity}\`, and \`${own}\` on \`${source.entity}\``);
+    return found;
+  }
+
+  /** Tools whose results others bind. */
+  get remembered(): ReadonlySet<string> {
+    this.bound ??= new Set([...this.tools.entries.values()].flatMap(bindsLast).map(({ tool }) => tool));
+    return this.bound;
   }
 
   entity({ document, file }: ToolEntry, name: string, path: Path): EntitySource | undefined {
@@ -66,6 +92,11 @@ export class References {
       if (!Object.hasOwn(given, name)) this.findings.key(site.file, path, 'CG109', `\`${target.name}\` needs the argument \`${name}\``);
     }
   }
+}
+
+/** Of which tools it binds the last result. */
+export function bindsLast({ source }: ToolEntry): LastNamed[] {
+  return Object.values(source.bind ?? {}).flatMap((value) => (typeof value === 'string' ? lastsIn(value) : []));
 }
 
 function meant(name: string | undefined): string {

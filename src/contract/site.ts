@@ -18,6 +18,9 @@ import {
 } from './templates.js';
 
 export class Site {
+  /** Top-level names that the expressions of this place read. */
+  readonly read = new Set<string>();
+
   constructor(
     readonly file: SourceFile,
     readonly findings: Findings,
@@ -26,7 +29,10 @@ export class Site {
   /** What failed to compile is reported and replaced by an expression that cannot be evaluated, so that the rest is still checked. */
   expression<K extends keyof Wanted>(path: Path, source: string, names: Names, wanted: K, offset = 0): CompiledExpression<Wanted[K]> {
     const compiled = names.compile(source, wanted);
-    if (!('problems' in compiled)) return compiled;
+    if (!('problems' in compiled)) {
+      for (const name of compiled.names) this.read.add(name);
+      return compiled;
+    }
     if (!names.uncertain)
       for (const problem of compiled.problems) this.findings.value(this.file, path, problem.code, problem.message, offset + problem.offset);
     return unusable(source);

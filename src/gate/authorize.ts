@@ -45,7 +45,7 @@ export function authorizeResource(policy: PolicyEngine, call: ObservedCall): Aut
   }
   const decision = decideResource(policy, call, tool.name, resource);
   if (decision.allowed && !call.absent) return passed<ObservedCall, AuthorizedCall>(call, { resourcePolicies: decision.determining });
-  const reader = tool.entity.observation.tool.name;
+  const reader = tool.entity.observation?.tool.name;
   const mayRead = reader !== tool.name && mayReadIt(policy, call, tool.entity, resource);
   const refusal = mayRead && !call.absent
     ? refuse('FORBIDDEN', `Policy does not allow \`${tool.name}\` on this ${resource.type} with these arguments.`)
@@ -55,6 +55,7 @@ export function authorizeResource(policy: PolicyEngine, call: ObservedCall): Aut
 
 /** With the arguments that the entity was observed by. */
 function mayReadIt(policy: PolicyEngine, call: ObservedCall, { observation }: EntityPlan, resource: Resource): boolean {
+  if (!observation) return false;
   try {
     const args = evaluateAll(observation.args, callScope(call));
     return decideResource(policy, { ...call, args }, observation.tool.name, resource).allowed;
@@ -65,14 +66,16 @@ function mayReadIt(policy: PolicyEngine, call: ObservedCall, { observation }: En
 }
 
 /** The one answer for what does not exist and for what this caller may not see. */
-export function hidden(call: Pick<ShapedCall, 'identity'>): Refusal {
-  return refuse('NOT_FOUND', `There is no such ${call.identity.entity?.type ?? 'resource'} for this caller.`);
+export function hidden({ tool }: Pick<ShapedCall, 'tool'>): Refusal {
+  return refuse('NOT_FOUND', `There is no such ${tool.entity?.name ?? 'resource'} for this caller.`);
 }
 
 /** Actions of a state that this caller may use: on its list, and permitted by policy. */
-export function usableActions(policy: PolicyEngine, tools: ReadonlyMap<string, ToolPlan>, call: ShapedCall, state: string): string[] {
-  const { principal, tool } = call;
-  return Object.keys(tool.entity?.transitions[state] ?? {}).filter((action) => {
+export function usableActions(
+  policy: PolicyEngine, tools: ReadonlyMap<string, ToolPlan>, call: ShapedCall, state: string, entity = call.tool.entity,
+): string[] {
+  const { principal } = call;
+  return Object.keys(entity?.transitions[state] ?? {}).filter((action) => {
     const plan = tools.get(action);
     return plan !== undefined && (principal.tools === '*' || principal.tools.includes(action)) && decideTool(policy, call, plan).allowed;
   });

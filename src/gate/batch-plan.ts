@@ -10,7 +10,8 @@ import type { Json, Principal } from '../model.js';
 import type { TurnCall } from '../ports.js';
 import type { Ordered } from './batch-order.js';
 import type { ParsedCall, ShapedCall, TurnContext } from './calls.js';
-import { entityKey, identityArguments } from './identity.js';
+import { entitiesOf, entityKey } from './entities.js';
+import { identityArguments } from './identity.js';
 import { callIdOf, parse, type TurnMembers } from './parse.js';
 import type { Parts } from './parts.js';
 import { Progress } from './progress.js';
@@ -85,7 +86,7 @@ function look(parts: Parts, { principal, members, calls, names, cut }: Turn, pos
   const keys = keysOf(shaped);
   const tables = write ? tablesOf(shaped) : [];
   return {
-    ordered: { position, write, keys, lines: keys, judged: tables.length > 0, tables },
+    ordered: { position, write, keys, lines: keys, judged: write && entitiesOf(tool).some(({ governed }) => governed), tables },
     meaning: write ? canonicalText([tool.name, identityArguments(tool, shaped.args)]) : null,
     occurrence: envelope.occurrence,
   };
@@ -97,9 +98,8 @@ function keysOf({ tool, identity }: ShapedCall): readonly string[] {
 }
 
 function tablesOf({ tool, identity }: ShapedCall): Ordered['tables'] {
-  const { entity } = tool;
-  if (!entity?.state || !identity.entity) return [];
-  return [{ entity: identity.entity.key, legalIn: (state) => entity.transitions[state]?.[tool.name] !== undefined }];
+  return identity.entities.flatMap(({ plan, key, governed }) =>
+    governed ? [{ entity: key, legalIn: (state: string) => plan.transitions[state]?.[tool.name] !== undefined }] : []);
 }
 
 function keysAsGiven({ tool, principal, envelope, given }: ParsedCall): string[] {

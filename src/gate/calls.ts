@@ -2,7 +2,8 @@
  * What each step of the path hands to the next (semantics.md section 2). A step takes exactly what the one before it returns,
  * so that a step that was skipped does not compile.
  */
-import type { ToolPlan } from '../contract/plan.js';
+import type { EntityPlan, ToolPlan } from '../contract/plan.js';
+import type { Refusal } from '../errors.js';
 import type { Json, JsonObject, Principal } from '../model.js';
 import type { Served } from './parts.js';
 import type { Found } from './ports.js';
@@ -56,6 +57,16 @@ export interface ShapedCall extends ParsedCall {
   identity: CallIdentities;
 }
 
+/** An entity that a call is on or may change. */
+export interface ActedEntity {
+  plan: EntityPlan;
+  id: string;
+  /** `order:O-417`: its guard key, and its name in answers. */
+  key: string;
+  /** The tool is legal only where the entity's table says so. */
+  governed: boolean;
+}
+
 export interface CallIdentities {
   /** Null for a read, whose operation identity is its call identity. */
   callKey: Buffer | null;
@@ -65,9 +76,13 @@ export interface CallIdentities {
   previousOccurrence: Buffer | null;
   /** True where the application's own key names the operation. */
   ownKey: boolean;
-  /** Sorted; empty for a read. */
+  /** Those that the call itself tells. Sorted; empty for a read. */
   guardKeys: readonly string[];
-  /** `order:O-417`, where the tool has an entity. */
+  /** On what a write waits in line; null for a read. */
+  queue: string | null;
+  /** Those that the call itself tells. */
+  entities: readonly ActedEntity[];
+  /** `order:O-417`, where the tool has an entity; null until its id is known. */
   entity: { type: string; id: string; key: string } | null;
 }
 
@@ -84,8 +99,18 @@ export interface FreshCall extends PermittedCall {
   previousOperation: string | null;
   seenVersion: Found['seenVersion'];
   untrusted: Found['untrusted'];
-  guardEpochs: Found['guardEpochs'];
   guarded: Found['guarded'];
+  /** Known so far; the rest follows from what is observed and bound. */
+  entities: readonly ActedEntity[];
+  /** How often each guard key had been held when it was looked up, which was before anything of its entity was observed. */
+  guards: readonly { key: string; epoch: number }[];
+  /** By key: the states that the gateway keeps, looked up with the guards. */
+  kept: Readonly<Record<string, string>>;
+  /** Values from earlier results were looked for: they are among `bound`, or `unbound` says why not. */
+  resultsBound: boolean;
+  /** A verdict about the world, told where it is its turn. */
+  unbound: Refusal | null;
+  observations: Observation[];
 }
 
 export interface Observation {
@@ -100,7 +125,6 @@ export interface Observation {
 
 /** `absent`: its entity does not exist at the upstream; authorize answers for it, so that hidden and missing look alike. */
 export interface ObservedCall extends FreshCall {
-  observations: Observation[];
   entityState: string | null;
   absent: boolean;
 }

@@ -4,8 +4,10 @@ import type { OperationState } from '../model.js';
 import type { PolicyEngine } from '../policy/decision.js';
 import type { Decided, Told } from './answer.js';
 import { decideResource, hidden } from './authorize.js';
-import { type FreshCall, passed, type PermittedCall } from './calls.js';
+import { type ActedEntity, type FreshCall, passed, type PermittedCall } from './calls.js';
+import { ownEntity } from './entities.js';
 import { operationId } from './identity.js';
+import { keptStates } from './late-entities.js';
 import type { Found, Operation } from './ports.js';
 
 /** Ended without an effect: the identity is free for the next generation. */
@@ -62,6 +64,8 @@ function windowPassed(operation: Operation, windowMs: number | null): boolean {
  */
 function nextGeneration(call: PermittedCall, found: FoundEarlier): FreshCall {
   const { current } = found;
+  const { identity, tool } = call;
+  identity.entity = ownEntity(tool, identity.entities);
   const generation = (current?.generation ?? 0) + 1;
   const keepKey = current !== null && current.outcome === 'not_committed';
   return passed<PermittedCall, FreshCall>(call, {
@@ -71,9 +75,18 @@ function nextGeneration(call: PermittedCall, found: FoundEarlier): FreshCall {
     previousOperation: found.call?.operationId ?? null,
     seenVersion: found.seenVersion,
     untrusted: found.untrusted,
-    guardEpochs: found.guardEpochs,
     guarded: found.guarded,
+    entities: identity.entities,
+    guards: identity.guardKeys.map((key, n) => ({ key, epoch: found.guardEpochs[n] as number })),
+    kept: tool.effect === 'none' ? {} : keptStates(keptOf(identity.entities), found.kept),
+    resultsBound: tool.lasts.length === 0,
+    unbound: null,
+    observations: [],
   });
+}
+
+export function keptOf(entities: readonly ActedEntity[]): ActedEntity[] {
+  return entities.filter(({ plan }) => plan.kept);
 }
 
 /** What policy was asked when the call was decided, and is asked again whenever its answer is told. */

@@ -94,6 +94,7 @@ function intentOf(parts: Parts, call: AdmittedCall, progress: Progress, request:
   const { settings } = parts;
   const id = operationId(identity.operation, generation);
   const receipt = decisionReceipt(parts, progress, principal.tenant, call, { disposition: 'executed', operationId: id });
+  const guards = [...call.guards].sort((a, b) => (a.key < b.key ? -1 : 1));
   return {
     operation: {
       tenant: principal.tenant, id, identity: identity.operation, generation, upstreamKey: call.upstreamKey, effect: tool.effect, tool: tool.name,
@@ -108,8 +109,8 @@ function intentOf(parts: Parts, call: AdmittedCall, progress: Progress, request:
     sendWindowMs: settings.sendWindowMs,
     leaseMs: settings.leaseMs,
     reconcileDeadlineMs: settings.reconcileDeadlineMs,
-    guardKeys: identity.guardKeys,
-    guardEpochs: call.guardEpochs,
+    guardKeys: guards.map(({ key }) => key),
+    guardEpochs: guards.map(({ epoch }) => epoch),
     budget: { scope: `principal:${principal.id}:${new Date().toISOString().slice(0, 10)}`, quota: settings.executionsPerPrincipalPerDay },
     alias: identity.callKey && !envelope.callIdMinted
       ? { tenant: principal.tenant, callKey: identity.callKey, fingerprint: identity.fingerprint, operationId: id, previous: call.previousOperation }
@@ -124,6 +125,7 @@ function dossierOf(call: AdmittedCall, request: RenderedRequest): Dossier {
     request, args: call.args, bound: call.bound, observed: byName(call.observations), resource: resourceOf(call), untrusted: call.untrusted,
     baseline: {
       entity: call.identity.entity?.key ?? null, state: call.entityState,
+      kept: call.entities.flatMap(({ plan, key, governed }) => (plan.kept && governed ? [{ type: plan.name, key, state: call.kept[key] as string }] : [])),
       never: Object.fromEntries(call.tool.never.map((expression) => [expression.source, expression.evaluate(scope)])),
     },
   };

@@ -5,7 +5,8 @@
 import { canonicalText, sha256 } from '../canonical.js';
 import type { ToolPlan } from '../contract/plan.js';
 import type { Json, JsonObject, Principal } from '../model.js';
-import type { CallIdentities, Envelope } from './calls.js';
+import type { ActedEntity, CallIdentities, Envelope } from './calls.js';
+import { ownEntity } from './entities.js';
 
 const alphabet = '0123456789abcdefghjkmnpqrstvwxyz';
 const operationIdBytes = 20;
@@ -38,19 +39,18 @@ export interface IdentityInput {
   tool: ToolPlan;
   args: JsonObject;
   bound: JsonObject;
-  /** Entities that the call is on or may change, by type and id; the first is the tool's own. */
-  entities: { type: string; id: string }[];
+  /** Entities that the call is on or may change, as far as the call tells them. */
+  entities: readonly ActedEntity[];
 }
 
 export function identify(input: IdentityInput): CallIdentities {
-  const { principal, envelope, tool, args, bound } = input;
+  const { principal, envelope, tool, args, bound, entities } = input;
   const who = [principal.tenant, principal.id, envelope.subject];
   const callKey = hash('call', ...who, envelope.sessionId, envelope.turnId, envelope.name);
   const fingerprint = hash('fingerprint', tool.name, args, bound);
-  const [own] = input.entities;
-  const entity = own && tool.entity ? { ...own, key: entityKey(own.type, own.id) } : null;
+  const entity = ownEntity(tool, entities);
   if (tool.effect === 'none') {
-    return { callKey: null, fingerprint, operation: callKey, previousOccurrence: null, ownKey: false, guardKeys: [], entity };
+    return { callKey: null, fingerprint, operation: callKey, previousOccurrence: null, ownKey: false, guardKeys: [], queue: null, entities, entity };
   }
 
   const meant = identityArguments(tool, args);
@@ -58,15 +58,9 @@ export function identify(input: IdentityInput): CallIdentities {
   const ownKey = envelope.idempotencyKey !== null;
   const operation = ownKey ? hash('key', ...who, envelope.idempotencyKey) : occurrence(envelope.occurrence);
   const previousOccurrence = !ownKey && envelope.occurrence > 1 ? occurrence(envelope.occurrence - 1) : null;
-  const guardKeys = entity
-    ? [...new Set(input.entities.map(({ type, id }) => entityKey(type, id)))].sort()
-    : [`call:${hash('guard', ...who, tool.name, meant).toString('base64url')}`];
-  return { callKey, fingerprint, operation, previousOccurrence, ownKey, guardKeys, entity };
-}
-
-/** `order:O-417`. */
-export function entityKey(type: string, id: string): string {
-  return `${type}:${id}`;
+  const own = `call:${hash('guard', ...who, tool.name, meant).toString('base64url')}`;
+  const guardKeys = [...new Set([...entities.map(({ key }) => key), ...(tool.entity ? [] : [own])])].sort();
+  return { callKey, fingerprint, operation, previousOccurrence, ownKey, guardKeys, queue: guardKeys[0] ?? own, entities, entity };
 }
 
 export function identityArguments(tool: ToolPlan, args: JsonObject): JsonObject {

@@ -1,10 +1,10 @@
 /** What the ledger knows of a call before anything is observed for it. */
 import { isRefusal, refuse, type Refusal } from '../errors.js';
 import type { PermittedCall } from './calls.js';
-import { type Earlier, earlierAnswer, type FoundEarlier } from './earlier.js';
+import { type Earlier, earlierAnswer, type FoundEarlier, keptOf } from './earlier.js';
 import type { Parts } from './parts.js';
 
-const neverSeen: FoundEarlier = { call: null, current: null, seenVersion: null, untrusted: false, guardEpochs: [], guarded: false, readBefore: null };
+const neverSeen: FoundEarlier = { call: null, current: null, seenVersion: null, untrusted: false, guardEpochs: [], guarded: false, kept: [], readBefore: null };
 
 export async function lookUp(parts: Parts, permitted: PermittedCall): Promise<Earlier | Refusal> {
   const { identity, principal, envelope, tool } = permitted;
@@ -19,6 +19,7 @@ export async function lookUp(parts: Parts, permitted: PermittedCall): Promise<Ea
         : null,
       guardKeys: identity.guardKeys,
       trust: tracksTrust ? { principal: principal.id, subject: envelope.subject, sessionId: envelope.sessionId } : null,
+      kept: tool.effect === 'none' ? [] : keptOf(identity.entities).map(({ plan, key }) => ({ service: plan.service, entity: key })),
     }),
     identity.callKey && !envelope.callIdMinted ? parts.ledger.find({ tenant, callKey: null, identity: identity.callKey, seen: null, guardKeys: [] }) : null,
   ]);

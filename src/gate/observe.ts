@@ -3,43 +3,85 @@
  * then, for one who may, what else the transition table and the preconditions need. Nothing about a hidden resource is worked out
  * or asked for, so that it costs what a missing one costs and cannot fail in a way of its own.
  */
-import { EvaluationError, type ObservationPlan } from '../contract/plan.js';
+import { EvaluationError, lastResults, type ObservationPlan, type ToolPlan } from '../contract/plan.js';
 import { isRefusal, refuse, type Refusal } from '../errors.js';
 import type { JsonObject } from '../model.js';
 import { hidden } from './authorize.js';
 import { type AuthorizedCall, type FreshCall, type Observation, type ObservedCall, passed } from './calls.js';
+import { entitiesOf } from './entities.js';
+import { identifyLate } from './late-entities.js';
 import type { Parts } from './parts.js';
 import { observeWave } from './observe-wave.js';
 import { callScope } from './scope.js';
 
-export async function observe(parts: Parts, call: FreshCall, until: number): Promise<ObservedCall | Refusal> {
-  const { entity } = call.tool;
-  const seen = entity ? await observeWave(parts, [entity.observation], callScope(call), until) : [];
-  if (seen !== 'absent' && isRefusal(seen)) return seen;
-  return passed<FreshCall, ObservedCall>(call, { observations: seen === 'absent' ? [] : seen, entityState: null, absent: seen === 'absent' });
+/** `guarded`: another effect is open on something that was not known before. */
+export async function observe(parts: Parts, call: FreshCall, until: number): Promise<ObservedCall | Refusal | 'guarded'> {
+  const seen = await gather(parts, call, sightOf(call.tool), until);
+  if (seen === 'guarded' || typeof seen === 'object') return seen;
+  return passed<FreshCall, ObservedCall>(call, { entityState: null, absent: seen === 'absent' });
 }
 
 declare const surveyed: unique symbol;
 /** Everything that the verdict about the world rests on has been observed, within its freshness bound. */
-export interface SurveyedCall extends AuthorizedCall { readonly [surveyed]: true }
+export interface SurveyedCall extends AuthorizedCall {
+  readonly [surveyed]: true;
+  /** By key: of each entity whose table judges the call. */
+  states: Record<string, string>;
+}
 
-export async function survey(parts: Parts, call: AuthorizedCall, until: number): Promise<SurveyedCall | Refusal> {
-  const { entity, observations: others } = call.tool;
-  const observations = [...call.observations];
-  for (const wave of new Set(others.map((plan) => plan.wave))) {
-    const seen = await observeWave(parts, others.filter((plan) => plan.wave === wave), callScope({ ...call, observations }), until);
-    if (seen === 'absent') return hidden(call);
-    if (isRefusal(seen)) return seen;
-    observations.push(...seen);
-  }
-  const unfit = unfitObservation([...(entity ? [entity.observation] : []), ...others], observations);
+export async function survey(parts: Parts, call: AuthorizedCall, until: number): Promise<SurveyedCall | Refusal | 'guarded'> {
+  const plans = observationsOf(call.tool);
+  const seen = await gather(parts, call, plans, until);
+  if (seen === 'absent') return hidden(call);
+  if (seen === 'guarded' || typeof seen === 'object') return seen;
+  const unfit = unfitObservation(plans, call.observations);
   if (unfit) return unfit;
-  try {
-    const entityState = entity?.state?.evaluate(callScope({ ...call, observations })) ?? null;
-    return Object.assign(passed<AuthorizedCall, SurveyedCall>(call, {}), { observations, entityState });
-  } catch (error) {
-    if (!(error instanceof EvaluationError)) throw error;
-    return refuse('PREDICATE_ERROR', `The state of this ${entity?.name ?? 'resource'} could not be worked out.`);
+  const states: Record<string, string> = {};
+  const scope = callScope(call);
+  for (const { plan, key, governed } of call.entities) {
+    if (!governed && plan !== call.tool.entity) continue;
+    try {
+      const state = plan.kept ? call.kept[key] : plan.state?.evaluate(scope);
+      if (state !== undefined) states[key] = state;
+    } catch (error) {
+      if (!(error instanceof EvaluationError)) throw error;
+      return refuse('PREDICATE_ERROR', `The state of this ${plan.name} could not be worked out.`);
+    }
+  }
+  const { entity } = call.identity;
+  return passed<AuthorizedCall, SurveyedCall>(Object.assign(call, { entityState: entity ? (states[entity.key] ?? null) : null }), { states });
+}
+
+function observationsOf(tool: ToolPlan): ObservationPlan[] {
+  return [...entitiesOf(tool).flatMap(({ entity, observed }) => (observed && entity.observation ? [entity.observation] : [])), ...tool.observations];
+}
+
+/** What shows the tool's own entity, and what that rests on. */
+function sightOf(tool: ToolPlan): ObservationPlan[] {
+  const { entity } = tool;
+  if (!entity) return [];
+  const all = observationsOf(tool);
+  const wanted = new Set([entity.name]);
+  for (const name of wanted) {
+    const acting = entitiesOf(tool).find((each) => each.entity.name === name)?.entity;
+    for (const need of [...(acting?.idNeeds ?? []), ...(all.find((plan) => plan.name === name)?.needs ?? [])]) wanted.add(need);
+  }
+  return all.filter(({ name }) => wanted.has(name));
+}
+
+/** Each once what it rests on is known and the guard key of its entity was looked up; what rests on nothing of each other together. */
+async function gather(parts: Parts, call: FreshCall, plans: readonly ObservationPlan[], until: number): Promise<'gathered' | 'absent' | 'guarded' | Refusal> {
+  for (;;) {
+    const identified = await identifyLate(parts, call);
+    if (identified !== 'identified') return identified;
+    const known = (name: string): boolean => call.observations.some((observation) => observation.name === name);
+    const unknown = new Set(entitiesOf(call.tool).flatMap(({ entity }) => (call.entities.some(({ plan }) => plan === entity) ? [] : [entity.name])));
+    const next = plans.filter(({ name, needs }) => !known(name) && !unknown.has(name) && needs.every((need) => need === lastResults || known(need)));
+    if (next.length === 0) return 'gathered';
+    if (call.unbound && next.some(({ args, each }) => [...Object.values(args), ...(each ? [each.list] : [])].some(({ names }) => names.has('bound')))) return call.unbound;
+    const seen = await observeWave(parts, next, callScope(call), until);
+    if (seen === 'absent' || isRefusal(seen)) return seen;
+    call.observations.push(...seen.map((observation) => withKeptState(call, observation)));
   }
 }
 
@@ -54,6 +96,12 @@ function unfitObservation(plans: readonly ObservationPlan[], observations: reado
     }
   }
   return undefined;
+}
+
+/** What the gateway keeps of an entity belongs to it like what is observed. */
+export function withKeptState(call: FreshCall, observation: Observation): Observation {
+  const kept = call.entities.find(({ plan }) => plan.kept && plan.observation?.name === observation.name);
+  return kept ? { ...observation, value: { ...observation.value, state: call.kept[kept.key] as string } } : observation;
 }
 
 /** As expressions of a read-back will name them, kept with the operation. */

@@ -19,6 +19,7 @@ import type { FreshCall, PermittedCall } from './calls.js';
 import { replayRefusal, type Standing } from './earlier.js';
 import { reserveOrRefuse } from './execute.js';
 import { finish, within } from './finish.js';
+import { identifyLate } from './late-entities.js';
 import { lookUp } from './look-up.js';
 import { observe, survey } from './observe.js';
 import { parse, type Received } from './parse.js';
@@ -28,7 +29,7 @@ import { runRead } from './read-call.js';
 import type { CallSoFar } from './receipts.js';
 import { refused } from './refused.js';
 import { Turn } from './turn.js';
-import { validateShape, validateWorld } from './validate.js';
+import { type LegalActions, validateShape, validateWorld } from './validate.js';
 
 export interface CallOptions {
   /** When the caller stops waiting, on the clock of `performance.now()`. */
@@ -146,6 +147,7 @@ function whereUntrusted({ progress }: Walk, fresh: FreshCall): Refusal | undefin
 async function outOfSight({ parts, progress }: Walk, fresh: FreshCall, until: number): Promise<Refusal | undefined> {
   if (!fresh.tool.entity) return undefined;
   const observed = await observe(parts, fresh, until);
+  if (observed === 'guarded') return undefined;
   if (!passed(progress, 'validate', observed)) return observed;
   const authorized = authorizeResource(fresh.served.policy, observed);
   return passed(progress, 'authorize', authorized) ? undefined : authorized;
@@ -155,15 +157,22 @@ async function outOfSight({ parts, progress }: Walk, fresh: FreshCall, until: nu
 async function proposal(walk: Walk, fresh: FreshCall, turn: Turn): Promise<Answer | Deferred | 'again'> {
   const { parts, progress } = walk;
   const { catalogue, policy } = fresh.served;
-  const legalActions = (state: string): string[] => usableActions(policy, catalogue.tools, fresh, state);
+  const legalActions: LegalActions = (state, entity) => usableActions(policy, catalogue.tools, fresh, state, entity);
   const { tool } = fresh;
-  if (tool.effect === 'none' && tool.observesEntity) return runRead(parts, fresh, turn.until, progress, legalActions);
+  if (tool.effect === 'none' && tool.observesEntity) {
+    const identified = await identifyLate(parts, fresh);
+    const refusal = typeof identified === 'object' ? identified : fresh.unbound;
+    if (refusal) return walk.refuse(fresh, refusal);
+    return runRead(parts, fresh, turn.until, progress, legalActions);
+  }
 
   const observed = await observe(parts, fresh, turn.until);
+  if (observed === 'guarded') return 'again';
   if (!passed(progress, 'validate', observed)) return walk.refuse(fresh, observed);
   const authorized = authorizeResource(policy, observed);
   if (!passed(progress, 'authorize', authorized)) return walk.refuse(observed, authorized);
   const surveyed = await survey(parts, authorized, turn.until);
+  if (surveyed === 'guarded') return 'again';
   const admitted = isRefusal(surveyed) ? surveyed : validateWorld(surveyed, legalActions);
   if (!passed(progress, 'validate', admitted)) {
     if (await overtaken(parts, fresh)) return 'again';
@@ -186,9 +195,9 @@ async function proposal(walk: Walk, fresh: FreshCall, turn: Turn): Promise<Answe
 /** A write went through since the look-up, on another replica: the verdict is about what that one left, and that one may have been this very call. */
 async function overtaken(parts: Parts, fresh: FreshCall): Promise<boolean> {
   if (fresh.tool.effect === 'none') return false;
-  const { guardEpochs } = fresh;
-  const now = await lookUp(parts, fresh);
-  return isRefusal(now) || now.kind !== 'fresh' || now.call.guarded || now.call.guardEpochs.some((epoch, n) => epoch !== guardEpochs[n]);
+  const { principal, identity, guards } = fresh;
+  const now = await parts.ledger.find({ tenant: principal.tenant, callKey: null, identity: identity.operation, seen: null, guardKeys: guards.map(({ key }) => key) });
+  return now.guarded || now.guardEpochs.some((epoch, n) => epoch !== guards[n]?.epoch);
 }
 
 /** `again`: the call id was bound to the operation just now; whether by this call or by another in the same moment shows when it is looked up. */

@@ -11,7 +11,11 @@ export interface Dossier {
   /** Observations by name, as expressions of the read-back may name them. */
   observed: JsonObject;
   /** The entity as it was before dispatch, held against what is observed after a commit. */
-  baseline: { entity: string | null; state: string | null; never: JsonObject };
+  baseline: {
+    entity: string | null; state: string | null; never: JsonObject;
+    /** Entities whose state the gateway keeps, as they were; absent in what an earlier version stored. */
+    kept?: { type: string; key: string; state: string }[];
+  };
   /** The resource that policy saw, for the re-check at a replay. */
   resource: { type: string; id: string; attributes: JsonObject } | null;
   /** Whether the session had been told something untrusted when it was decided. */
@@ -98,6 +102,15 @@ export interface SeenEntity { tenant: string; principal: string; subject: string
 /** A session that is told something which may carry injected text, and by which tool. */
 export interface Mark { tenant: string; principal: string; subject: string; sessionId: string; tool: string }
 
+/** A commit moves an entity whose state the gateway keeps. `entity` as its guard key. */
+export interface EntityMove { service: string; entity: string; from: string; to: string }
+
+/** Where the result of a committed operation is looked for by `last(…)`; `entity` is '' where the tool has none. */
+export interface Remembered { principal: string; subject: string; sessionId: string; tool: string; entity: string }
+
+/** `entity` null: the latest of the session, on whichever. */
+export interface LastQuery { tenant: string; principal: string; subject: string; sessionId: string; tool: string; entity: string | null }
+
 export interface CallAlias {
   tenant: string;
   callKey: Buffer;
@@ -171,6 +184,11 @@ export interface Transition {
   /** Moves on what the session had been told of these; what it was never told stays untold. */
   seen?: SeenEntity[];
   mark?: Mark;
+  /** Of `seen`, told to the session by its own write: nothing but the gateway could have told it. */
+  told?: SeenEntity[];
+  /** Only with a move to `committed`; an operation moves an entity once. */
+  moves?: EntityMove[];
+  remembered?: Remembered;
 }
 
 export interface OpenedReview { id: string; /** Then it is escalated. */ deadlineMs: number }
@@ -219,6 +237,8 @@ export interface Found {
   guardEpochs: number[];
   /** Another effect is open on one of them. */
   guarded: boolean;
+  /** Of each kept entity asked about its state; null while it was never moved. */
+  kept: (string | null)[];
 }
 
 /** All methods reject with LedgerUnavailable when nothing could be made durable. */
@@ -229,7 +249,11 @@ export interface Ledger {
     guardKeys: readonly string[];
     /** Asks whether this session is untrusted. */
     trust?: { principal: string; subject: string; sessionId: string } | null;
+    /** Entities whose state the gateway keeps: read in the same moment as the guards. */
+    kept?: readonly { service: string; entity: string }[];
   }): Promise<Found>;
+  /** The operation whose committed result was the session's last; null where there is none. */
+  lastResult(query: LastQuery): Promise<Operation | null>;
   get(tenant: string, operationId: string): Promise<Operation | null>;
   reserve(intent: Intent): Promise<Reservation>;
   /** False: somebody else moved it (another state, or another fence). */
@@ -240,9 +264,10 @@ export interface Ledger {
   /**
    * Late positive evidence of `attempt`, whatever its fence. What ended without an effect or was sent again since goes to review as
    * CONTRADICTED, with `receipt`, and opens `review`; what is in review has `receipt` as further evidence and a new fence, so that nobody
-   * decides without it; what is open is looked at a second later. Gives the state after it.
+   * decides without it; what is open is looked at a second later. Gives the state after it. `moves`: what the effect made of entities whose state
+   * the gateway keeps, for an operation that had ended and let them go.
    */
-  witness(attempt: number, receipt: Receipt, review: OpenedReview): Promise<OperationState | null>;
+  witness(attempt: number, receipt: Receipt, review: OpenedReview, moves?: readonly EntityMove[]): Promise<OperationState | null>;
 }
 
 export interface Reviews {

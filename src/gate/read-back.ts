@@ -53,15 +53,17 @@ export interface Aftermath {
 export async function observeAftermath(run: Run, until: number): Promise<Aftermath | null> {
   const { tool, dossier } = run;
   const { entity } = tool;
-  if (!entity || !dossier.baseline.entity) return null;
+  const observation = entity?.observation;
+  if (!entity || !observation || !dossier.baseline.entity) return null;
   const scope = runScope(run);
   try {
-    const args = evaluateAll(entity.observation.args, scope);
-    const { outcome } = await readUpstream(run.parts, entity.observation.tool, readScope(scope, entity.observation.tool, args), until);
+    const args = evaluateAll(observation.args, scope);
+    const { outcome } = await readUpstream(run.parts, observation.tool, readScope(scope, observation.tool, args), until);
     if (outcome.kind !== 'read') return null;
-    const version = entity.observation.version?.evaluate({ ...scope, args, status: outcome.status, headers: outcome.headers, result: outcome.result }) ?? null;
-    const after = { ...scope, [entity.name]: { ...asObject(outcome.result), ...(version === null ? {} : { version }) } };
-    const state = entity.state?.evaluate(after) ?? null;
+    const version = observation.version?.evaluate({ ...scope, args, status: outcome.status, headers: outcome.headers, result: outcome.result }) ?? null;
+    const kept = entity.kept ? { state: declaredState(run) ?? null } : {};
+    const after = { ...scope, [entity.name]: { ...asObject(outcome.result), ...(version === null ? {} : { version }), ...kept } };
+    const state = entity.kept ? (declaredState(run) ?? null) : (entity.state?.evaluate(after) ?? null);
     return {
       states: state === null ? {} : { [dossier.baseline.entity]: state },
       version,
@@ -73,14 +75,19 @@ export async function observeAftermath(run: Run, until: number): Promise<Afterma
   }
 }
 
-function divergence({ tool, dossier }: Run, state: string | null, after: Parameters<Run['tool']['render']>[0]): JsonObject | null {
-  const { baseline } = dossier;
-  const declared = baseline.state === null ? undefined : tool.entity?.transitions[baseline.state]?.[tool.name];
+function declaredState({ tool, dossier: { baseline } }: Run): string | undefined {
+  return baseline.state === null ? undefined : tool.entity?.transitions[baseline.state]?.[tool.name];
+}
+
+function divergence(run: Run, state: string | null, after: Parameters<Run['tool']['render']>[0]): JsonObject | null {
+  const { tool, dossier: { baseline } } = run;
+  const declared = declaredState(run);
   if (declared !== undefined && state !== declared && !(state !== null && tool.entity?.external.includes(state))) {
     return { declared_state: declared, observed_state: state };
   }
+  const stateSource = tool.entity?.kept ? `${tool.entity.name}.state` : tool.entity?.state?.source;
   for (const expression of tool.never) {
-    if (declared !== undefined && expression.source === tool.entity?.state?.source) continue; // judged above, external states included
+    if (declared !== undefined && expression.source === stateSource) continue; // judged above, external states included
     const before = baseline.never[expression.source];
     const now = expression.evaluate(after);
     if (before !== undefined && canonicalText(before) !== canonicalText(now)) return { changed: expression.source, before, after: now };

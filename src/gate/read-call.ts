@@ -7,6 +7,7 @@ import { operationAnswer, refusalAnswer, type Told } from './answer.js';
 import { authorizeResource, hidden } from './authorize.js';
 import type { FreshCall, Observation, ObservedCall } from './calls.js';
 import { operationId } from './identity.js';
+import { withKeptState } from './observe.js';
 import type { Parts } from './parts.js';
 import type { AttemptRecord, Operation, SeenEntity, StoredAnswer } from './ports.js';
 import { predicateError } from './predicate-error.js';
@@ -75,11 +76,12 @@ function observation(parts: Parts, call: FreshCall, outcome: ReadOutcome): Obser
   }
   const absent = outcome.kind === 'not_found';
   const { tool } = call;
-  if (!tool.observesEntity || !tool.entity) return Object.assign({ observations: [] as Observation[], entityState: null }, call, { absent }) as ObservedCall;
+  if (!tool.observesEntity || !tool.entity?.observation) return Object.assign({ entityState: null }, call, { absent }) as ObservedCall;
   const plan = tool.entity.observation;
   const version = outcome.kind === 'read' && plan.version ? versionOf(plan, callScope(call), outcome) : null;
   const value = outcome.kind === 'read' ? withVersion(plan, asObject(outcome.result), version) : {};
-  const observations = absent ? [] : [{ name: tool.entity.name, tool: tool.name, value, version, at: performance.now(), ms: 0 }];
+  const own: Observation = { name: tool.entity.name, tool: tool.name, value, version, at: performance.now(), ms: 0 };
+  const observations = absent ? [] : [withKeptState(call, own)];
   return Object.assign({}, call, { observations, entityState: null, absent }) as ObservedCall;
 }
 
@@ -96,7 +98,7 @@ function tell(
   const told: Told = { result: read.result, states: {}, legal_actions: [], ...(tellsUntrusted(call.tool) ? { untrusted: true } : {}), decided: resource ? { resource, args: call.args } : null };
   const { entity } = call.identity;
   const plan = call.tool.entity;
-  if (!entity || !plan || !call.tool.observesEntity) return { told, seen: [] };
+  if (!entity || !plan || !(call.tool.observesEntity || plan.kept)) return { told, seen: [] };
   const scope = callScope({ ...call, observations: observed.observations });
   const orNull = <T>(evaluate: () => T): T | null => {
     try {
@@ -106,12 +108,14 @@ function tell(
       throw error;
     }
   };
-  const { version } = observed.observations[0] as Observation;
-  const state = orNull(() => plan.state?.evaluate(scope) ?? null);
+  const version = observed.observations.find(({ name }) => name === plan.name)?.version ?? null;
+  const state = plan.kept ? (call.kept[entity.key] ?? null) : orNull(() => plan.state?.evaluate(scope) ?? null);
   if (state !== null) {
     told.states = { [entity.key]: state };
     told.legal_actions = legalActions(state);
   }
+  // A read that does not show the entity has shown no version of it either, and must not take back the one that was shown.
+  if (!call.tool.observesEntity && plan.observation) return { told, seen: [] };
   const { principal, envelope } = call;
   return { told, seen: [{ tenant: principal.tenant, principal: principal.id, subject: envelope.subject, sessionId: envelope.sessionId, entity: entity.key, version, state }] };
 }

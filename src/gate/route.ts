@@ -8,7 +8,8 @@ import { newReviewId } from '../receipt-id.js';
 import type { Json, OperationState } from '../model.js';
 import type { Decided, Told } from './answer.js';
 import type { Committed, Ended, Finding, ForReview } from './finding.js';
-import type { Decided as Decision, OpenedReview, SeenEntity, StoredAnswer } from './ports.js';
+import { keptMoves } from './entities.js';
+import type { Decided as Decision, OpenedReview, SeenEntity, StoredAnswer, Transition } from './ports.js';
 import type { Aftermath } from './read-back.js';
 import { type ItemOutcomes, itemOutcomes } from './item-outcomes.js';
 import { effectReceipt } from './receipts.js';
@@ -46,10 +47,14 @@ const firstLookMs = 500;
 /** @param decided by a person, out of review. */
 export async function settleCommitted(run: Run, evidence: Committed, decided?: Decision): Promise<boolean> {
   const { operation, tool, parts } = run;
-  const states = evidence.aftermath?.states ?? {};
+  const settled = operation.state === 'committed';
+  const moves = settled ? [] : keptMoves(run);
+  const before = settled ? (operation.answer as unknown as Told | null) : null;
+  const states = before?.states ?? { ...evidence.aftermath?.states, ...Object.fromEntries(moves.map(({ entity, to }) => [entity, to])) };
+  const own = states[run.dossier.baseline.entity ?? ''];
   const partial = itemsOf(run, evidence.result);
   const told: Told = {
-    result: evidence.result, states, legal_actions: Object.values(states).flatMap((state) => run.legalActions(state)),
+    result: evidence.result, states, legal_actions: before?.legal_actions ?? (own === undefined ? [] : run.legalActions(own)),
     ...(evidence.owed ? verifyWith(run) : {}),
     ...trustOf(tool, evidence.result),
     ...(partial ? { partial } : {}),
@@ -61,9 +66,11 @@ export async function settleCommitted(run: Run, evidence: Committed, decided?: D
   });
   return move(run, {
     ...(decided ? { decided } : {}),
-    from: decided ? ['review'] : ['sending', 'accepted', 'unknown', 'committed'], to: 'committed', outcome: 'committed', verified: evidence.verified, effectSeen: true, reason: null,
+    // What settled before has let its entities go and told its session; a later verification moves and tells nothing.
+    from: decided ? ['review'] : settled ? ['committed'] : ['sending', 'accepted', 'unknown'], to: 'committed', outcome: 'committed', verified: evidence.verified, effectSeen: true, reason: null,
     attempts: operation.attempts, answer: told as unknown as StoredAnswer, settle: true, dueInMs: evidence.owed ? firstLookMs : null, release: true,
-    absentInMs: evidence.missingInMs ?? null, receipt, effectReceipt: receipt.id, seen: seenAfter(run, evidence.aftermath),
+    absentInMs: evidence.missingInMs ?? null, receipt, effectReceipt: receipt.id,
+    ...(settled ? {} : { ...seenAfter(run, evidence.aftermath, own ?? null), moves, ...rememberedAs(run) }),
     ...(evidence.result === null ? {} : marking(tool, operation)),
   });
 }
@@ -95,15 +102,26 @@ function verifyWith(run: Run): Pick<Told, 'verifyWith'> {
   }
 }
 
-/** Its own write moved the version, and the answer reports the state: the session's next proposal rests on that. */
-function seenAfter({ operation, dossier }: Run, aftermath: Aftermath | null | undefined): SeenEntity[] {
-  const entity = dossier.baseline.entity;
-  // A later verification tells the session nothing new, and it may have read the entity since.
-  if (!entity || operation.state === 'committed') return [];
-  return [{
+/**
+ * Its own write moved the version, and the answer reports the state: the session's next proposal rests on that. Where nothing but the gateway
+ * can show the entity, there is no version to come to rest on, and the session is told even if it never asked.
+ */
+function seenAfter({ operation, dossier, tool }: Run, aftermath: Aftermath | null | undefined, state: string | null): Pick<Transition, 'seen' | 'told'> {
+  const { entity } = dossier.baseline;
+  if (!entity) return {};
+  const seen: SeenEntity = {
     tenant: operation.tenant, principal: operation.principal, subject: operation.subject, sessionId: operation.sessionId, entity,
-    version: aftermath?.version ?? null, state: aftermath?.states[entity] ?? null,
-  }];
+    version: aftermath?.version ?? null, state,
+  };
+  return tool.entity?.observation ? { seen: [seen] } : { told: [seen] };
+}
+
+/** For the calls that bind this tool's last result. Of what had ended and was contradicted it is no longer known on which entity it was. */
+function rememberedAs({ operation, dossier, tool }: Run): Pick<Transition, 'remembered'> {
+  const { entity } = dossier.baseline;
+  if (!tool.remembered || (tool.entity && !entity)) return {};
+  const { principal, subject, sessionId } = operation;
+  return { remembered: { principal, subject, sessionId, tool: tool.name, entity: entity ?? '' } };
 }
 
 /** Ended without an effect, which frees the identity: the next equal proposal is a new generation. */
@@ -176,7 +194,7 @@ async function testify(run: Run, evidence: Committed | null): Promise<Standing> 
   const contradiction = effectReceipt(parts, operation, { tool, args: run.dossier.args }, {
     disposition: 'review', outcome: 'committed', verified: false, attempts, result: evidence?.result ?? null, reason: 'CONTRADICTED', corrects: current.effectReceipt,
   });
-  const state = await parts.ledger.witness(operation.attempt, contradiction, newReview(run));
+  const state = await parts.ledger.witness(operation.attempt, contradiction, newReview(run), evidence ? keptMoves(run) : []);
   if (evidence === null || state === null || !stillOpen.has(state)) return 'lost';
   return settleAsSuccessor(run, evidence, { ...current, attempts });
 }

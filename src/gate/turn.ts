@@ -21,9 +21,8 @@ export class Turn {
   private readonly key: string | undefined;
 
   constructor(private readonly locks: Locks, call: PermittedCall, readonly until: number) {
-    const { guardKeys } = call.identity;
-    const [first] = guardKeys;
-    this.key = first === undefined ? undefined : guardTopic(call.principal.tenant, first);
+    const { queue } = call.identity;
+    this.key = queue === null ? undefined : guardTopic(call.principal.tenant, queue);
   }
 
   /** `waited`: others went first, so what was looked up before may be old. */

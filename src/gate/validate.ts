@@ -2,10 +2,11 @@
  * Stage 2, validate, in its two halves: the shape of the arguments (no I/O), and later the state of the world, once it has been
  * observed and the caller may see it.
  */
-import { EvaluationError, type Expression, type Predicate, type Scope, type ToolPlan } from '../contract/plan.js';
+import { type EntityPlan, EvaluationError, type Expression, type Predicate, type Scope, type ToolPlan } from '../contract/plan.js';
 import { refuse, type Refusal } from '../errors.js';
 import type { FieldError, } from '../model.js';
 import { type AdmittedCall, type AuthorizedCall, type ParsedCall, passed, type ShapedCall } from './calls.js';
+import { identifiable } from './entities.js';
 import { identify } from './identity.js';
 import type { SurveyedCall } from './observe.js';
 import { predicateError } from './predicate-error.js';
@@ -32,8 +33,7 @@ export function validateShape(call: ParsedCall, progress: Progress): ShapedCall 
   }
   try {
     const bound = evaluateAll(tool.bind, scope);
-    const entities = [tool.entity, ...tool.touches.map((touched) => touched.entity)].flatMap((entity) =>
-      entity ? [{ type: entity.name, id: entity.id.evaluate({ ...scope, bound }) }] : []);
+    const entities = identifiable(tool, { ...scope, bound }, () => false);
     return passed<ParsedCall, ShapedCall>(call, { args, bound, repaired, identity: identify({ principal, envelope, tool, args, bound, entities }) });
   } catch (error) {
     if (error instanceof EvaluationError) return predicateError('bind', error);
@@ -47,15 +47,15 @@ function argumentsRefusal(errors: FieldError[]): Refusal {
   return refuse('INVALID_ARGUMENTS', `${errors.length} argument${errors.length === 1 ? ' is' : 's are'} wrong${where}`, { errors });
 }
 
-/** The table first, then the version, then the preconditions in their order; the first that fails is the answer. */
-export function validateWorld(call: SurveyedCall, legalActions: (state: string) => string[]): AdmittedCall | Refusal {
+/** Actions of a state that this caller may use; of the tool's own entity, or of another. */
+export type LegalActions = (state: string, entity?: EntityPlan) => string[];
+
+/** The tables first, then the version, then the preconditions in their order; the first that fails is the answer. */
+export function validateWorld(call: SurveyedCall, legalActions: LegalActions): AdmittedCall | Refusal {
   const { tool } = call;
-  let nextState: string | null = null;
-  if (tool.entity?.state && tool.effect !== 'none') {
-    const legal = transition(call, tool, legalActions);
-    if (typeof legal !== 'string') return legal;
-    nextState = legal;
-  }
+  const illegal = firstIllegal(call, legalActions);
+  if (illegal) return illegal;
+  if (call.unbound) return call.unbound;
   const stale = checkVersion(call);
   if (stale) return stale;
   const scope = callScope(call);
@@ -68,18 +68,21 @@ export function validateWorld(call: SurveyedCall, legalActions: (state: string) 
   }
   const approval = approvalNeeded(tool, scope);
   if (approval) return approval;
+  const nextState = tool.effect === 'none' || call.entityState === null ? null : (tool.entity?.transitions[call.entityState]?.[tool.name] ?? null);
   return passed<AuthorizedCall, AdmittedCall>(call, { nextState });
 }
 
-function transition(call: AuthorizedCall, tool: ToolPlan, legalActions: (state: string) => string[]): string | Refusal {
-  const state = call.entityState;
-  const next = state === null ? undefined : tool.entity?.transitions[state]?.[tool.name];
-  if (next !== undefined) return next;
-  const { entity } = call.identity;
-  return refuse('TRANSITION_ERROR', `\`${tool.name}\` is not legal while \`${entity?.key ?? ''}\` is ${state ?? 'in an unknown state'}.`, stateMembers(call, legalActions));
+function firstIllegal({ tool, entities, states }: SurveyedCall, legalActions: LegalActions): Refusal | undefined {
+  for (const { plan, key, governed } of entities) {
+    const state = states[key];
+    if (!governed || (state !== undefined && plan.transitions[state]?.[tool.name] !== undefined)) continue;
+    return refuse('TRANSITION_ERROR', `\`${tool.name}\` is not legal while \`${key}\` is ${state ?? 'in an unknown state'}.`,
+      state === undefined ? {} : { states: { [key]: state }, legalActions: legalActions(state, plan) });
+  }
+  return undefined;
 }
 
-function stateMembers(call: AuthorizedCall, legalActions: (state: string) => string[]): Pick<Refusal, 'states' | 'legalActions'> {
+function stateMembers(call: AuthorizedCall, legalActions: LegalActions): Pick<Refusal, 'states' | 'legalActions'> {
   const { entityState, identity } = call;
   if (entityState === null || !identity.entity) return {};
   return { states: { [identity.entity.key]: entityState }, legalActions: legalActions(entityState) };

@@ -1,5 +1,5 @@
 /** What nobody is looking after: leases that expired and outcomes that are due to be looked at again. Any replica may take them. */
-import type { OpenedReview, Operation, Receipt } from '../gate/ports.js';
+import type { EntityMove, OpenedReview, Operation, Receipt } from '../gate/ports.js';
 import type { Statement } from './connection.js';
 import { operationColumns, type OperationRow, toOperation } from './operation-row.js';
 import { receiptRow } from './receipt-row.js';
@@ -78,13 +78,28 @@ export function orphanGuardsStatement(olderThanMs: number): Statement {
  * contradicted and goes to review with the receipt that corrects the one before; what is in review gets it as further evidence, under a new
  * fence, so that a decision that was made without it finds nothing; what is open is due in a second, which leaves the witness the time to
  * settle it itself. A crash leaves nothing in between, and no freed identity.
+ *
+ * What had ended has let its entities go, so a state that the gateway keeps moves here if it is still where the effect found it. The guard
+ * keys count on as if somebody had held them, before the operation is locked: who decides on the state of before may not claim them.
  */
 const witnessText = `
-with before as (
+with effect as materialized (
+  select * from json_to_recordset($10::json) as e (service text, entity text, from_state text, to_state text)
+),
+stirred as (
+  insert into guards as g (tenant, guard_key, operation_id, write_id)
+  select $1, e.entity, null, gen_random_uuid()
+  from effect e
+  order by e.entity
+  on conflict (tenant, guard_key) do update set epoch = g.epoch + 1
+  returning g.guard_key
+),
+before as (
   select o.tenant, o.operation_id, o.state = 'review' as reviewed,
+    o.state in ('rejected', 'failed', 'rate_limited', 'cancelled', 'abandoned') as ended,
     o.state in ('approved', 'rejected', 'failed', 'rate_limited', 'cancelled', 'abandoned') or o.state = 'sending' and o.attempt > $3 as contradicted
   from operations o
-  where o.tenant = $1 and o.operation_id = $2
+  where o.tenant = $1 and o.operation_id = $2 and (select count(*) from stirred) >= 0
   for update
 ),
 witnessed as (
@@ -100,7 +115,21 @@ witnessed as (
     due_at = case when b.contradicted then null when o.state in ('sending', 'accepted', 'unknown') then now() + interval '1 s' else o.due_at end
   from before b
   where o.tenant = b.tenant and o.operation_id = b.operation_id
-  returning o.tenant, o.operation_id, o.session_id, o.intent_id, o.principal, o.tool, o.state, o.reason, b.contradicted, b.reviewed
+  returning o.tenant, o.operation_id, o.session_id, o.intent_id, o.principal, o.tool, o.state, o.reason, b.contradicted, b.reviewed, b.ended
+),
+noted as (
+  insert into entity_moves (tenant, operation_id, service, entity, from_state, to_state)
+  select w.tenant, w.operation_id, e.service, e.entity, e.from_state, e.to_state
+  from witnessed w cross join effect e
+  where w.ended
+  on conflict do nothing
+  returning tenant, service, entity, to_state
+),
+moved as (
+  insert into entity_states as s (tenant, service, entity, state)
+  select n.tenant, n.service, n.entity, n.to_state from noted n
+  on conflict (tenant, service, entity) do update set state = excluded.state, moved_at = now()
+    where exists (select 1 from effect e where e.service = s.service and e.entity = s.entity and e.from_state = s.state)
 ),
 receipted as (
   insert into receipts (
@@ -117,7 +146,11 @@ opened as (
 )
 select state, contradicted from witnessed`;
 
-export function witnessStatement(attempt: number, receipt: Receipt, review: OpenedReview): Statement {
+export function witnessStatement(attempt: number, receipt: Receipt, review: OpenedReview, moves: readonly EntityMove[] = []): Statement {
+  const effect = moves.map(({ service, entity, from, to }) => ({ service, entity, from_state: from, to_state: to }));
   const { tenant, id, operation_id, recorded_at, digest, body } = receiptRow(receipt);
-  return { name: 'witness', text: witnessText, values: [tenant, operation_id, attempt, id, recorded_at, digest, body, review.id, review.deadlineMs] };
+  return {
+    name: 'witness', text: witnessText,
+    values: [tenant, operation_id, attempt, id, recorded_at, digest, body, review.id, review.deadlineMs, JSON.stringify(effect)],
+  };
 }

@@ -5,6 +5,7 @@ import type { CallAlias, Entry, Found, Intent, Ledger, Operation, Reservation, T
 import type { OperationState } from '../model.js';
 import { type ConnectionOptions, createPool, errorKind, isReadOnly, LaneConnection, Unwritable, type Statement } from './connection.js';
 import { handOverStatement, orphanGuardsStatement, renewStatement, takeStatement, toTaken, witnessStatement } from './due.js';
+import { moveStatement } from './entity-states.js';
 import { type FindQuery, type FoundRow, findStatement, toFoundRows } from './find.js';
 import { Lane } from './lane.js';
 import { lockStatement } from './locks-in-order.js';
@@ -14,6 +15,7 @@ import { fundStatement, intentKeys, type ReserveRow, reserveStatement, toReserva
 import { adoptStatement, countReviewsStatement, type EscalatedReview, type EscalatedRow, escalateStatement, toEscalated } from './review-deadlines.js';
 import type { Sealer } from './seal.js';
 import { type Told, toldStatement } from './seen.js';
+import { lastStatement, rememberStatement } from './session-results.js';
 import { type TransitionResult, transitionStatement } from './transition.js';
 import { markStatement } from './untrusted.js';
 
@@ -117,8 +119,12 @@ export function openLedger(options: LedgerOptions, sealer: Sealer): LedgerStore 
         values: [alias.tenant, hex(alias.callKey), hex(alias.fingerprint), alias.operationId, alias.previous],
       });
     },
-    async witness(attempt, receipt, review) {
-      const [row] = await plain<{ state: OperationState }>(witnessStatement(attempt, receipt, review));
+    async lastResult(query) {
+      const [row] = await plain<OperationRow>(lastStatement(query));
+      return row ? toOperation(row, sealer) : null;
+    },
+    async witness(attempt, receipt, review, moves = []) {
+      const [row] = await plain<{ state: OperationState }>(witnessStatement(attempt, receipt, review, moves));
       return row?.state ?? null;
     },
     take: async (owner, leaseMs, limit) => toTaken(await plain<OperationRow>(takeStatement(owner, leaseMs, limit)), sealer),
@@ -196,15 +202,19 @@ function statementsOf(...[transitions, intents, entries, sealer]: [Sorted['trans
   const meant = intents.map(({ intent }) => intent);
   const marks = [...moves.flatMap(({ mark }) => mark ?? []), ...entries.flatMap(({ entry }) => entry.mark ?? [])];
   const told = [...moves.flatMap(toldBy), ...entries.flatMap(({ entry }) => toldByEntry(entry))];
+  const moving = moves.flatMap(({ moves: each = [], ...written }) => each.map((move) => ({ ...written, move })));
+  const remembering = moves.flatMap(({ remembered, ...written }) => (remembered ? [{ ...written, remembered }] : []));
   const lock = lockStatement(moves, meant);
   return [
     ...(relaxes(transitions, intents, entries) ? [relax] : []),
     ...(lock ? [lock] : []),
     ...(moves.length > 0 ? [transitionStatement(moves, sealer)] : []),
+    ...(moving.length > 0 ? [moveStatement(moving)] : []),
     ...(meant.length > 0 ? [reserveStatement(meant, sealer)] : []),
     ...(entries.length > 0 ? [recordStatement(entries.map(({ entry }) => entry), sealer)] : []),
     ...(marks.length > 0 ? [markStatement(marks)] : []),
     ...(told.length > 0 ? [toldStatement(told)] : []),
+    ...(remembering.length > 0 ? [rememberStatement(remembering)] : []),
   ];
 }
 
@@ -218,8 +228,9 @@ function relaxes(transitions: Sorted['transitions'], intents: Sorted['intents'],
 
 const relax: Statement = { name: 'relax', text: 'set local synchronous_commit to off', values: [] };
 
-function toldBy({ operationId, writeId, seen }: Transition): Told[] {
-  return (seen ?? []).map((one) => ({ written: { operationId, writeId }, own: true, seen: one }));
+function toldBy({ operationId, writeId, seen = [], told = [] }: Transition): Told[] {
+  const written = { operationId, writeId };
+  return [...seen.map((one) => ({ written, own: true, seen: one })), ...told.map((one) => ({ written, own: false, seen: one }))];
 }
 
 function toldByEntry({ operation, seen }: Entry): Told[] {

@@ -3,14 +3,15 @@
  *
  *   Principal  { tenant, subject, roles }
  *   Tool       { effect }                          whether a tool may be used at all
- *   <entity>   what its observation gives          whether it may be used on this one
+ *   <entity>   what its observation gives, and     whether it may be used on this one
+ *              the state that the gateway keeps
  *   Action     one per tool; context { purpose, untrusted, args }
  *
  * The two questions are put to the same policies with different contexts: no argument is known when the tool itself is in question, which
  * one schema cannot say. So there are two, and a policy has to be valid in both; what it says of the other kind of resource is false there
  * and not looked into.
  */
-import type { ToolPlan } from '../contract/plan.js';
+import type { ObservationPlan, ToolPlan } from '../contract/plan.js';
 import { type CedarType, cedarBool, cedarString, cedarStrings, record, recordOf, type RecordType } from './cedar-type.js';
 
 /** What is known of a tool for this. */
@@ -32,7 +33,7 @@ export function policySchemaOf(tools: Iterable<Governed>): PolicySchema {
   const actions = new Map<string, { args: RecordType; entity: string | null }>();
   for (const { name, argsSchema, entity } of tools) {
     actions.set(name, { args: recordOf(argsSchema) ?? nothing, entity: entity?.name ?? null });
-    if (!entity?.observation.tool) continue;
+    if (!entity || !(entity.kept || entity.observation?.tool)) continue;
     const seen = observed(entity);
     const known = entities.get(entity.name);
     entities.set(entity.name, known && known !== seen ? both(known, seen) : seen);
@@ -43,7 +44,19 @@ export function policySchemaOf(tools: Iterable<Governed>): PolicySchema {
 /** One observation is looked at once, however many tools act on its entity. */
 const observations = new WeakMap<object, Map<boolean, RecordType>>();
 
-function observed({ observation }: NonNullable<Governed['entity']>): RecordType {
+function observed({ observation, kept }: NonNullable<Governed['entity']>): RecordType {
+  const seen = observation?.tool ? shown(observation) : nothing;
+  return kept ? withState(seen) : seen;
+}
+
+/** What the gateway keeps is always there, and replaces a member of that name. */
+function withState({ members, leftOut }: RecordType): RecordType {
+  const others = new Map(leftOut);
+  others.delete('state');
+  return { kind: 'Record', members: new Map([...members, ['state', { type: cedarString, required: true }]]), leftOut: others };
+}
+
+function shown(observation: ObservationPlan): RecordType {
   const { resultSchema } = observation.tool;
   const versioned = observation.version !== null;
   const known = observations.get(resultSchema) ?? new Map<boolean, RecordType>();

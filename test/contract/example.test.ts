@@ -96,10 +96,10 @@ describe('the retail contracts', () => {
 
   test('the read that observes the order is itself authorized as one', () => {
     expect(tool('get_order')).toMatchObject({ observesEntity: true, entity: { name: 'order' } });
-    expect(tool('get_order').entity!.observation.tool).toBe(tool('get_order'));
+    expect(tool('get_order').entity!.observation!.tool).toBe(tool('get_order'));
     expect(tool('quote_credit')).toMatchObject({ observesEntity: false, entity: { name: 'order' } });
     expect(tool('convert_temperature')).toMatchObject({ observesEntity: false, entity: null });
-    expect(tool('get_order').entity!.observation.version!.evaluate({ status: 200, headers: { etag: '"7"' }, body: {}, result: {} })).toBe(
+    expect(tool('get_order').entity!.observation!.version!.evaluate({ status: 200, headers: { etag: '"7"' }, body: {}, result: {} })).toBe(
       '"7"',
     );
   });

@@ -32,9 +32,9 @@ function described(plan: ToolPlan): unknown {
 test('plans refer to each other, in circles too, and not to copies', () => {
   const { tools } = again();
   const credit = tools.get('issue_credit')!;
-  expect(credit.entity!.observation.tool).toBe(tools.get('get_order'));
+  expect(credit.entity!.observation!.tool).toBe(tools.get('get_order'));
   expect(credit.readback!.tool).toBe(tools.get('get_credit_receipt'));
-  expect(tools.get('get_order')!.entity!.observation.tool).toBe(tools.get('get_order'));
+  expect(tools.get('get_order')!.entity!.observation!.tool).toBe(tools.get('get_order'));
 });
 
 test('its arguments are held to its schema as before', () => {

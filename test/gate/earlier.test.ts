@@ -16,14 +16,14 @@ const callKey = Buffer.alloc(32, 4);
 
 const proposal = (change: { ownKey?: boolean; effect?: 'none' | 'write'; windowMs?: number | null; callId?: string; minted?: boolean } = {}): PermittedCall => ({
   envelope: { callId: change.callId ?? 'c-1', callIdMinted: change.minted ?? false },
-  tool: { effect: change.effect ?? 'write', identity: { windowMs: change.windowMs ?? null } } as ToolPlan,
-  identity: { callKey: change.effect === 'none' ? null : callKey, fingerprint: ours, operation: identity, ownKey: change.ownKey ?? false },
+  tool: { effect: change.effect ?? 'write', entity: null, lasts: [], identity: { windowMs: change.windowMs ?? null } } as unknown as ToolPlan,
+  identity: { callKey: change.effect === 'none' ? null : callKey, fingerprint: ours, operation: identity, ownKey: change.ownKey ?? false, entities: [], guardKeys: [], entity: null },
 }) as unknown as PermittedCall;
 
 const operation = (change: Partial<Operation> = {}): Operation => ({
   id: 'op_1', identity, generation: 1, upstreamKey: 'op_1', state: 'committed', outcome: 'committed', fingerprint: ours, callId: 'c-1', clock: { sinceCreated: 1_000 }, ...change,
 }) as Operation;
-const found = (change: Partial<FoundEarlier> = {}): FoundEarlier => ({ call: null, current: null, seenVersion: null, untrusted: false, guardEpochs: [], guarded: false, readBefore: null, ...change });
+const found = (change: Partial<FoundEarlier> = {}): FoundEarlier => ({ call: null, current: null, seenVersion: null, untrusted: false, guardEpochs: [], guarded: false, kept: [], readBefore: null, ...change });
 const standsFor = (given: Operation, fingerprint = ours): FoundEarlier['call'] => ({ fingerprint, operationId: given.id, operation: given });
 
 const withoutEffect: OperationState[] = ['rejected', 'failed', 'rate_limited', 'cancelled', 'abandoned'];

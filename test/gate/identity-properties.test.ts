@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import type { ToolPlan } from '../../src/contract/plan.js';
-import type { Envelope } from '../../src/gate/calls.js';
+import type { ActedEntity, Envelope } from '../../src/gate/calls.js';
 import { identify, type IdentityInput, operationId } from '../../src/gate/identity.js';
 import type { JsonObject, Principal } from '../../src/model.js';
 
@@ -134,12 +134,13 @@ describe('the identity of a call', () => {
 
 describe('guard keys', () => {
   const order = { name: 'order' } as unknown as NonNullable<ToolPlan['entity']>;
+  const acted = (type: string, id: string): ActedEntity => ({ plan: type === 'order' ? order : { ...order, name: type }, id, key: `${type}:${id}`, governed: false });
 
   it('of a tool with an entity are the entities, whoever asks, whatever the scope, key or occurrence', () => {
     fc.assert(fc.property(meaning, meaning, some, some, (a, b, one, two) => {
       const on = (m: Meaning): readonly string[] => {
         const given = inputOf(m);
-        return identify({ ...given, tool: { ...given.tool, entity: order }, entities: [{ type: 'order', id: one }, { type: 'stock', id: two }, { type: 'order', id: one }] }).guardKeys;
+        return identify({ ...given, tool: { ...given.tool, entity: order }, entities: [acted('order', one), acted('stock', two), acted('order', one)] }).guardKeys;
       };
       expect(on(a)).toEqual(on(b));
       expect(on(a)).toEqual([`order:${one}`, `stock:${two}`].sort());

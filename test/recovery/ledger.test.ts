@@ -4,6 +4,7 @@ import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
 import { LedgerUnavailable } from '../../src/errors.js';
 import { takeStatement, witnessStatement } from '../../src/ledger/due.js';
 import { findStatement } from '../../src/ledger/find.js';
+import { moveStatement } from '../../src/ledger/entity-states.js';
 import { type LedgerStore, openLedger } from '../../src/ledger/ledger.js';
 import { lockStatement } from '../../src/ledger/locks-in-order.js';
 import { migrate } from '../../src/ledger/migrate.js';
@@ -11,6 +12,7 @@ import { operationColumns } from '../../src/ledger/operation-row.js';
 import { recordStatement } from '../../src/ledger/record.js';
 import { fundStatement, reserveStatement, unclaimVain } from '../../src/ledger/reserve.js';
 import { createSealer } from '../../src/ledger/seal.js';
+import { lastStatement, rememberStatement } from '../../src/ledger/session-results.js';
 import { toldStatement } from '../../src/ledger/seen.js';
 import { transitionStatement } from '../../src/ledger/transition.js';
 import { projectFile } from '../../src/project.js';
@@ -209,7 +211,11 @@ describe('plans', () => {
       fundStatement([{ tenant: 'acme', scope: 'principal:p', quota: 10 }]),
       reserveStatement(meant, sealer), transitionStatement(moves, sealer), recordStatement([{ receipts: [receipt(null)] }], sealer),
       toldStatement([{ written: { operationId: 'op_plan-1', writeId: randomUUID() }, own: true, seen }]),
-      findStatement(meant.map(({ operation, guardKeys }) => ({ tenant: 'acme', callKey: operation.identity, identity: operation.identity, seen, guardKeys }))),
+      moveStatement([{ tenant: 'acme', operationId: 'op_plan-1', writeId: randomUUID(), move: { service: 's', entity: 'e:1', from: 'A', to: 'B' } }]),
+      rememberStatement([{ tenant: 'acme', operationId: 'op_plan-1', writeId: randomUUID(), remembered: { principal: 'p', subject: '', sessionId: 's', tool: 't', entity: '' } }]),
+      findStatement(meant.map(({ operation, guardKeys }) => ({
+        tenant: 'acme', callKey: operation.identity, identity: operation.identity, seen, guardKeys, kept: [{ service: 's', entity: 'e:1' }],
+      }))),
       lockStatement(moves, meant), unclaimVain(meant, meant.map((_, n) => ({ n, inserted: false, ours_already: false, fresh: true, guarded: true, claims: 1, quota: 1, used: 0 }))),
     ].flatMap((statement) => statement ?? []);
     try {
@@ -226,7 +232,8 @@ describe('plans', () => {
         expect(scans.exec(plan)?.[0], `${name}:\n${plan}`).toBeUndefined();
       }
       const direct = [
-        takeStatement('r', 1000, 64), witnessStatement(1, receipt('op_5', 'effect'), review),
+        takeStatement('r', 1000, 64), witnessStatement(1, receipt('op_5', 'effect'), review, [{ service: 's', entity: 'e:5', from: 'A', to: 'B' }]),
+        lastStatement({ tenant: 'acme', principal: 'p', subject: '', sessionId: 's', tool: 't', entity: null }),
         { name: 'get', text: `select ${operationColumns} from operations o where o.tenant = $1 and o.operation_id = $2`, values: ['acme', 'op_5'] },
       ];
       for (const { name, text, values } of direct) {

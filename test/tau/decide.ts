@@ -71,7 +71,7 @@ function observeEntity(plan: ToolPlan, world: World, scope: Scope): void {
   const { entity } = plan;
   if (!entity) throw new Error(`${plan.name} acts on no entity`);
   scope['bound'] = at('entity', () => evaluated(plan.bind, scope));
-  const seen = at('entity', () => observe(entity.observation, world, scope));
+  const seen = at('entity', () => observe(entity.observation!, world, scope));
   scope[entity.name] = seen;
   const id = at('entity', () => entity.id.evaluate(scope));
   const tool = { type: 'Tool', id: plan.name, attributes: { effect: plan.effect } };

@@ -1,10 +1,10 @@
 /** Two catalogues compared: what changes for those who call the tools, and whether the versions say so. */
 import type { Json, JsonObject } from '../../model.js';
 import type { Diagnostic } from '../diagnostics.js';
-import type { ContractDocument } from '../document.js';
+import { acts, type ContractDocument } from '../document.js';
 import { checkShape } from '../shape.js';
 import type { ContractSource } from '../source.js';
-import { acts, type Declared, differences, type FieldChange, type Impact, toolChanges } from './fields.js';
+import { type Declared, differences, type FieldChange, type Impact, toolChanges } from './fields.js';
 import { covers, movedPart, nextVersion, type Part } from './version.js';
 
 export interface ToolDiff {
@@ -97,7 +97,7 @@ function serviceTexts({ files }: ContractSource): Map<string, Json> {
 }
 
 function unusedEntities({ entities = {}, tools }: ContractDocument): JsonObject {
-  const used = (name: string): boolean => Object.values(tools).some((tool) => acts(tool, name)) || Object.hasOwn(tools, entities[name]!.observe.tool);
+  const used = (name: string): boolean => Object.values(tools).some((tool) => acts(tool, name)) || Object.hasOwn(tools, entities[name]!.observe?.tool ?? '');
   return Object.fromEntries(Object.entries(entities).filter(([name]) => !used(name))) as unknown as JsonObject;
 }
 

@@ -1,6 +1,6 @@
 /** What has changed between two sources of one tool, member by member, and what that means for those who call it. */
 import type { Json, JsonObject } from '../../model.js';
-import type { ContractDocument, EntitySource, ToolSource } from '../document.js';
+import { acts, type ContractDocument, type EntitySource, type ToolSource } from '../document.js';
 import type { Path } from '../pointer.js';
 import { isSchemaObject } from '../schema-subset.js';
 import { type Relation, sameText, schemaChanges } from './schema-change.js';
@@ -41,16 +41,12 @@ export function toolChanges(old: Declared, now: Declared): FieldChange[] {
 /** Everything that decides what the tool does, apart from its version: its source, its service, its entities as far as they concern it. */
 function governed({ name, source, document }: Declared): Record<string, Json> {
   const { version: _, ...members } = source;
-  const entities = Object.entries(document.entities ?? {}).filter(([entity, { observe }]) => acts(source, entity) || observe.tool === name);
+  const entities = Object.entries(document.entities ?? {}).filter(([entity, { observe }]) => acts(source, entity) || observe?.tool === name);
   return {
     ...(members as unknown as JsonObject),
     service: document.service,
     entities: Object.fromEntries(entities.map(([entity, declared]) => [entity, concerning(name, declared)])),
   };
-}
-
-export function acts({ entity, touches }: ToolSource, name: string): boolean {
-  return entity === name || (touches ?? []).includes(name);
 }
 
 /** A transition concerns the tool that makes it, and an empty row nobody in particular. */

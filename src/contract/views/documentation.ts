@@ -1,6 +1,6 @@
 /** A service as a person reads it who approves its tools: what each does, who may, what is checked, what can go wrong and what then. */
 import { posix } from 'node:path';
-import type { ContractDocument, EntitySource } from '../document.js';
+import { type ContractDocument, type EntitySource, keptByGateway } from '../document.js';
 import type { Catalogue } from '../plan.js';
 import { type GovernedTool, governedTools } from './governed.js';
 import { blocks, code, fenced, list, prose, table } from './markdown.js';
@@ -60,7 +60,8 @@ function upstream({ upstream: { base_url: url, auth, limits } }: ContractDocumen
 }
 
 function entitySection(name: string, entity: EntitySource): string {
-  const { id, observe, state, states = [], transitions = {} } = entity;
+  const { id, observe, state, states = [], initial = [], transitions = {} } = entity;
+  const kept = keptByGateway(entity);
   const rows = states.map((each) => {
     const actions = Object.entries(transitions[each] ?? {}).map(([action, next]) => `${code(action)} → ${prose(next)}`);
     return [prose(each), actions.join(', ') || 'nothing'];
@@ -69,7 +70,8 @@ function entitySection(name: string, entity: EntitySource): string {
     `## Entity ${name}`,
     list([
       `Which one a call is on: ${code(id)}.`,
-      `It is read with ${code(observe.tool)}, at most ${observe.max_age} before a decision${state ? `; its state is ${code(state)}` : ''}.`,
+      ...(observe ? [`It is read with ${code(observe.tool)}, at most ${observe.max_age} before a decision.`] : []),
+      ...(kept ? [`Its state is kept by the gateway, from ${prose(initial[0] ?? '')} on, and moved by what was committed.`] : state ? [`Its state is ${code(state)}.`] : []),
       'At most one write on it is open at a time.',
     ]),
     states.length > 0 ? fenced('mermaid', stateDiagram(entity)) : 'It has no table of states.',

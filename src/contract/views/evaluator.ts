@@ -4,7 +4,7 @@
  */
 import type { Disposition, JsonObject, NextAction, Outcome } from '../../model.js';
 import type { ErrorSource, ToolSource } from '../document.js';
-import type { Catalogue, ErrorRule, Predicate, ToolPlan } from '../plan.js';
+import type { Catalogue, EntityPlan, ErrorRule, Predicate, ToolPlan } from '../plan.js';
 import { faultEpisodes, type FaultEpisode } from './faults.js';
 import { type GovernedTool, governedTools } from './governed.js';
 
@@ -22,7 +22,7 @@ export interface EvaluatorTool {
   effect: ToolPlan['effect'];
   /** Calls that are valid by the schema, for a start. */
   examples: JsonObject[];
-  /** Every state of the entity with this action. */
+  /** Every state of each entity whose table has this action. */
   states: { entity: string; state: string; next_state: string | null; expect: Expectation }[];
   /** Each rule broken by itself, all those before it holding. */
   rules: { id: string; broken: string; expect: Expectation }[];
@@ -39,7 +39,8 @@ interface Postconditions {
   /** Over the entity, before and after. */
   changes: string[];
   never: string[];
-  observe: { entity: string; tool: string; state: string | null } | null;
+  /** `tool` is null where nothing shows it; `state` is `gateway` where the gateway keeps it. */
+  observe: { entity: string; tool: string | null; state: string | null } | null;
 }
 
 export function evaluatorView(catalogue: Catalogue): { digest: string; tools: EvaluatorTool[] } {
@@ -72,15 +73,20 @@ function evaluatorTool({ plan, source }: GovernedTool): EvaluatorTool {
   };
 }
 
-function statePairs({ name, entity }: ToolPlan): EvaluatorTool['states'] {
-  return (entity?.states ?? []).map((state) => {
-    const actions = entity?.transitions[state] ?? {};
+function statePairs({ name, entity, touches }: ToolPlan): EvaluatorTool['states'] {
+  const tables = [...(entity ? [entity] : []), ...touches.flatMap((touched) => (touched.governed ? [touched.entity] : []))];
+  return tables.flatMap((table) => pairsOf(name, table));
+}
+
+function pairsOf(name: string, entity: EntityPlan): EvaluatorTool['states'] {
+  return entity.states.map((state) => {
+    const actions = entity.transitions[state] ?? {};
     const next = actions[name] ?? null;
     const expect: Expectation =
       next === null
         ? { disposition: 'transition_error', code: 'TRANSITION_ERROR', legal_actions: Object.keys(actions) }
         : { disposition: 'executed', next_action: 'continue' };
-    return { entity: entity!.name, state, next_state: next, expect };
+    return { entity: entity.name, state, next_state: next, expect };
   });
 }
 
@@ -137,6 +143,6 @@ function postconditions({ entity, readback }: ToolPlan, { effects, readback: sou
         : null,
     changes: effects?.changes ?? [],
     never: effects?.never ?? [],
-    observe: entity && { entity: entity.name, tool: entity.observation.tool.name, state: entity.state?.source ?? null },
+    observe: entity && { entity: entity.name, tool: entity.observation?.tool.name ?? null, state: entity.kept ? 'gateway' : (entity.state?.source ?? null) },
   };
 }

@@ -90,24 +90,28 @@ function whoMay({ bind = {}, authority = [] }: ToolSource): string {
     'Whom the [policies](#policies) permit, asked for the tool and, where it acts on an entity, for that one as it was just read.',
     ...Object.entries(bind).map(
       ([name, value]) =>
-        `${code(name)} is ${code(String(value))}, from the caller’s credential. It is never shown to a model and never taken from one.`,
+        `${code(name)} is ${code(String(value))}, filled in by the gateway. It is never shown to a model and never taken from one.`,
     ),
     ...authority.map((field) => `${code(field)} decides something. It is held by a rule below or by a policy, not by the model’s word.`),
   ]);
 }
 
 function checks(plan: ToolPlan, { expect }: ToolSource): string {
-  const { relations, preconditions, entity, observations, lets, name } = plan;
-  const legal = Object.entries(entity?.transitions ?? {}).flatMap(([state, actions]) =>
-    Object.hasOwn(actions, name) ? [`${prose(state)} (then ${prose(actions[name]!)})`] : [],
-  );
+  const { relations, preconditions, entity, touches, observations, lets, name } = plan;
+  const tables = [...(entity ? [entity] : []), ...touches.flatMap((touched) => (touched.governed ? [touched.entity] : []))];
+  const legal = tables.flatMap((table) => {
+    const rows = Object.entries(table.transitions).flatMap(([state, actions]) =>
+      Object.hasOwn(actions, name) ? [`${prose(state)} (then ${prose(actions[name]!)})`] : [],
+    );
+    return rows.length > 0 ? [`The state of the ${table.name}${table.kept ? ', which the gateway keeps' : ''}: legal in ${rows.join(', ')}.`] : [];
+  });
   const rule = ({ id, check, otherwise: { code: refusal, next } }: ToolPlan['relations'][number]): string =>
     `${prose(id)}: ${code(check.source)}. Otherwise ${code(refusal)}, next ${code(next)}.`;
   return list([
     'The arguments, exactly as above; anything further is refused.',
     ...relations.map(rule),
-    ...(legal.length > 0 ? [`The state of the ${entity!.name}: legal in ${legal.join(', ')}.`] : []),
-    ...(entity?.observation.version && plan.effect !== 'none'
+    ...legal,
+    ...(entity?.observation?.version && plan.effect !== 'none'
       ? [`The version of the ${entity.name}: ${versions[expect ?? 'observed']}.`]
       : []),
     ...observations.map(observation),
