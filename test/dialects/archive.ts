@@ -28,6 +28,13 @@ tools:
     result: { description: Anything. }
     http: { method: GET, path: "/documents/{args.id}" }
     not_found: status == 404
+  count_pages:
+    version: 1.0.0
+    effect: none
+    purpose: Say how many pages a document has.
+    args: { type: object, properties: { id: { type: string, maxLength: 20 } }, required: [id] }
+    result: { type: object, properties: { id: { type: [integer, string] }, pages: { type: integer } }, required: [id, pages] }
+    http: { method: GET, path: "/documents/{args.id}" }
   print_document:
     version: 1.0.0
     effect: write

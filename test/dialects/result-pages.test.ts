@@ -179,6 +179,13 @@ describe('results as a service writes them', () => {
     expect(JSON.stringify(receipt)).toContain('"9007199254740993"');
   });
 
+  it('case-29: a schema that admits a text gives it, and one that wants an integer gives no other number in its place', async () => {
+    archive.documents.set('d1', '{"id":9007199254740993,"pages":3}');
+    expect(await call('count_pages', 'd1')).toMatchObject({ disposition: 'executed', result: { id: '9007199254740993', pages: 3 } });
+    archive.documents.set('d1', '{"id":7,"pages":9007199254740993}');
+    expect(await call('count_pages', 'd1')).toMatchObject({ disposition: 'failed', code: 'READ_FAILED', result: null });
+  });
+
   it('case-32: NUL and half of a surrogate pair in a result are no error after an effect', async () => {
     archive.documents.set('d1', '{"note":"O\\u0000K\\ud83d"}');
     const printed = await call('print_document', 'd1');
