@@ -159,6 +159,14 @@ describe.each(names)('%s: a turn and its messages', (name) => {
     expect(callOf((await turn(name, escaped)).asked)['arguments']).toBe('{"a/b":["x",{"n":7301299420421230017}],"text":"12345678901234567890"}');
   });
 
+  it('answers as many calls as a model might make, and refuses as a whole what is made to be large', async () => {
+    const calls = (n: number): Call[] => Array.from({ length: n }, (_, i) => ({ id: `c-${i}`, name: 't', args: {} }));
+    const { body } = await turn(name, { session_id: 's-1', response: response[name](calls(256)) });
+    expect(told[name](body).map(([id]) => id)).toEqual(calls(256).map(({ id }) => id));
+    const { http, body: refused, asked } = await turn(name, { session_id: 's-1', response: response[name](calls(257)) });
+    expect([http, refused['code'], asked.length]).toEqual([400, 'TOO_MANY_CALLS', 0]);
+  });
+
   it('refuses a key for the whole turn, a missing body, and what the gate refuses as a whole', async () => {
     const listeners = await listen({ door: { turn: async () => ({ refused: problemAnswer(refuse('SUBJECT_NOT_GRANTED', 'x')) }) } });
     const body = { session_id: 's-1', response: response[name]([]) };

@@ -16,12 +16,17 @@ export interface ReadTurn {
   unanswered: ProviderTurn['unanswered'];
 }
 
+/** Far more than may run. Beyond it the answer would be hundreds of times as large as the turn, and that is no model's turn any more. */
+const maxCalls = 256;
+
 export function readTurn(dialect: Dialect, bytes: Buffer, maxDepth: number): ReadTurn | Refusal {
   const inexact = new Set<string>();
   const body = readBody(bytes, maxDepth, inexact);
   if (isRefusal(body)) return body;
   const turn = dialect.read(body);
   if (isRefusal(turn)) return turn;
+  const count = turn.calls.length;
+  if (count > maxCalls) return refuse('TOO_MANY_CALLS', `A turn may hold ${maxCalls} calls and this one holds ${count}. None of them ran.`);
   const members = Object.fromEntries(Object.entries(body).filter(([member]) => !dialect.members.includes(member)));
   const turnId = turnIdOf(turn, members);
   const given = turn.calls.map((call, position) => ({ call, id: call.id ?? mint(turnId, position) }));
