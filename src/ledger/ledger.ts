@@ -206,12 +206,11 @@ function statementsOf(...[transitions, intents, entries, sealer]: [Sorted['trans
   const remembering = moves.flatMap(({ remembered, ...written }) => (remembered ? [{ ...written, remembered }] : []));
   const lock = lockStatement(moves, meant);
   return [
-    ...(relaxes(transitions, intents, entries) ? [relax] : []),
     ...(lock ? [lock] : []),
     ...(moves.length > 0 ? [transitionStatement(moves, sealer)] : []),
     ...(moving.length > 0 ? [moveStatement(moving)] : []),
     ...(meant.length > 0 ? [reserveStatement(meant, sealer)] : []),
-    ...(entries.length > 0 ? [recordStatement(entries.map(({ entry }) => entry), sealer)] : []),
+    ...(entries.length > 0 ? [recordStatement(entries.map(({ entry }) => entry), sealer, relaxes(transitions, intents, entries))] : []),
     ...(marks.length > 0 ? [markStatement(marks)] : []),
     ...(told.length > 0 ? [toldStatement(told)] : []),
     ...(remembering.length > 0 ? [rememberStatement(remembering)] : []),
@@ -225,8 +224,6 @@ function statementsOf(...[transitions, intents, entries, sealer]: [Sorted['trans
 function relaxes(transitions: Sorted['transitions'], intents: Sorted['intents'], entries: Sorted['entries']): boolean {
   return transitions.length === 0 && intents.length === 0 && entries.every(({ entry }) => entry.relaxed && !entry.mark && !entry.seen?.length);
 }
-
-const relax: Statement = { name: 'relax', text: 'set local synchronous_commit to off', values: [] };
 
 function toldBy({ operationId, writeId, seen = [], told = [] }: Transition): Told[] {
   const written = { operationId, writeId };

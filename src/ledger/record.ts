@@ -47,7 +47,8 @@ receipted as (
 )
 select
   e.n,
-  s.n is not null or coalesce(present.write_id = e.write_id, false) as stood
+  s.n is not null or coalesce(present.write_id = e.write_id, false) as stood,
+  case when $3::boolean then set_config('synchronous_commit', 'off', true) end as relaxed
 from entry e
 left join stood s on s.n = e.n
 left join lateral (select o.write_id from operations o where o.tenant = e.tenant and o.operation_id = e.operation_id limit 1) present on true
@@ -55,7 +56,8 @@ order by e.n`;
 
 export interface RecordResult { n: number; stood: boolean }
 
-export function recordStatement(entries: Entry[], sealer: Sealer): Statement {
+/** @param relaxed the transaction is committed without waiting for the disk: said within the statement, so that it needs no other beside it */
+export function recordStatement(entries: Entry[], sealer: Sealer, relaxed = false): Statement {
   const receipts: object[] = [];
   const rows = entries.map((entry, n) => {
     for (const receipt of entry.receipts) receipts.push({ n, ...receiptRow(receipt) });
@@ -70,5 +72,5 @@ export function recordStatement(entries: Entry[], sealer: Sealer): Statement {
       sealed_answer: o.answer ? hex(sealer.seal(JSON.stringify(o.answer), answerPlace(o.tenant, o.id))) : null,
     };
   });
-  return { name: 'record', text: recordText, values: [JSON.stringify(rows), JSON.stringify(receipts)] };
+  return { name: 'record', text: recordText, values: [JSON.stringify(rows), JSON.stringify(receipts), relaxed] };
 }
