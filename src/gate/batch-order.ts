@@ -13,7 +13,7 @@ export interface Ordered {
   keys: readonly string[];
   /** Calls that share one of these run one after another: `keys`, and whatever may turn out to be one. */
   lines: readonly string[];
-  /** Of a write: whether a transition table judges it, and of which entities, as far as the call itself tells. */
+  /** Of a write: whether it may come too early, and the tables that judge it, of entities that the call itself tells. */
   judged: boolean;
   tables: readonly { entity: string; legalIn(state: string): boolean }[];
   /** Positions that it comes after in any state: earlier occurrences of the same write. */

@@ -10,7 +10,7 @@ import type { Json, Principal } from '../model.js';
 import type { TurnCall } from '../ports.js';
 import type { Ordered } from './batch-order.js';
 import type { ParsedCall, ShapedCall, TurnContext } from './calls.js';
-import { entitiesOf, entityKey } from './entities.js';
+import { entitiesOf, identifiable } from './entities.js';
 import { identityArguments } from './identity.js';
 import { callIdOf, parse, type TurnMembers } from './parse.js';
 import type { Parts } from './parts.js';
@@ -54,21 +54,24 @@ export function plan(parts: Parts, turn: Turn): Planned {
       if (!before.occurrences.has(occurrence)) before.occurrences.set(occurrence, position);
     }
   }
+  const loose = looseIn(seen.map(({ shaped }) => shaped));
   for (const meant of meanings.values()) meant.name ??= randomUUID();
   return {
     contexts: seen.map(({ meaning }, position) => ({
       name: turn.names[position] as Json, sameAs: (meaning === null ? undefined : meanings.get(meaning)?.name) ?? null, cut: turn.cut,
     })),
-    order: seen.map(({ meaning, occurrence, ordered }) => ({
-      ...ordered, after: [...(meaning === null ? [] : (meanings.get(meaning)?.occurrences ?? []))].filter(([other]) => other < occurrence).map(([, position]) => position),
+    order: seen.map(({ meaning, occurrence, ordered, shaped }) => ({
+      ...ordered,
+      lines: shaped ? linesOf(shaped, ordered.keys, loose) : ordered.lines,
+      after: [...(meaning === null ? [] : (meanings.get(meaning)?.occurrences ?? []))].filter(([other]) => other < occurrence).map(([, position]) => position),
     })),
   };
 }
 
-interface Sight { ordered: Omit<Ordered, 'after'>; /** Equal for writes that mean the same effect, whichever occurrence of it. */ meaning: string | null; occurrence: number }
+interface Sight { ordered: Omit<Ordered, 'after'>; shaped: ShapedCall | null; /** Equal for writes that mean the same effect, whichever occurrence of it. */ meaning: string | null; occurrence: number }
 
 function look(parts: Parts, { principal, members, calls, names, cut }: Turn, position: number): Sight {
-  const unknown: Sight = { ordered: { position, write: true, keys: [], lines: [], judged: false, tables: [] }, meaning: null, occurrence: 1 };
+  const unknown: Sight = { ordered: { position, write: true, keys: [], lines: [], judged: false, tables: [] }, shaped: null, meaning: null, occurrence: 1 };
   const given = calls[position] as TurnCall;
   if ('unusable' in given) return unknown;
   const progress = new Progress(() => undefined);
@@ -84,33 +87,54 @@ function look(parts: Parts, { principal, members, calls, names, cut }: Turn, pos
     return { ...unknown, ordered: { ...unknown.ordered, write, keys, lines: keys } };
   }
   const keys = keysOf(shaped);
-  const tables = write ? tablesOf(shaped) : [];
+  const judged = write && (tool.lasts.length > 0 || entitiesOf(tool).some(({ governed }) => governed));
   return {
-    ordered: { position, write, keys, lines: keys, judged: write && entitiesOf(tool).some(({ governed }) => governed), tables },
+    ordered: { position, write, keys, lines: keys, judged, tables: write ? tablesOf(shaped) : [] },
+    shaped,
     meaning: write ? canonicalText([tool.name, identityArguments(tool, shaped.args)]) : null,
     occurrence: envelope.occurrence,
   };
 }
 
+/** A read of an entity that only an observation tells is on none as far as is known here: it comes after every write before it. */
 function keysOf({ tool, identity }: ShapedCall): readonly string[] {
   if (tool.effect !== 'none') return identity.guardKeys;
   return identity.entity ? [identity.entity.key] : [];
 }
 
 function tablesOf({ tool, identity }: ShapedCall): Ordered['tables'] {
-  return identity.entities.flatMap(({ plan, key, governed }) =>
-    governed ? [{ entity: key, legalIn: (state: string) => plan.transitions[state]?.[tool.name] !== undefined }] : []);
+  return identity.entities.filter(({ governed }) => governed).map(({ plan, key }) => ({ entity: key, legalIn: (state) => plan.transitions[state]?.[tool.name] !== undefined }));
 }
 
 function keysAsGiven({ tool, principal, envelope, given }: ParsedCall): string[] {
-  const scope = callScope({ principal, envelope, args: given, bound: {} });
-  return [tool.entity, ...tool.touches.map(({ entity }) => entity)].flatMap((entity) => {
-    try {
-      const id: unknown = entity?.id.evaluate(scope);
-      return entity && typeof id === 'string' ? [entityKey(entity.name, id)] : [];
-    } catch (error) {
-      if (error instanceof EvaluationError) return [];
-      throw error;
-    }
-  });
+  try {
+    return identifiable(tool, callScope({ principal, envelope, args: given, bound: {} }), () => false).map(({ key }) => key);
+  } catch (error) {
+    if (error instanceof EvaluationError) return [];
+    throw error;
+  }
+}
+
+/** What a call that runs somewhere in the turn may turn out to be on, and what it waits for: kinds of entities, and results of other tools. */
+interface Loose { kinds: ReadonlySet<string>; results: ReadonlySet<string> }
+
+function looseIn(calls: readonly (ShapedCall | null)[]): Loose {
+  const shaped = calls.filter((call) => call !== null);
+  return {
+    kinds: new Set(shaped.filter(({ tool }) => tool.effect !== 'none').flatMap(kindsLeftOpen)),
+    results: new Set(shaped.flatMap(({ tool }) => tool.lasts.map((last) => last.tool))),
+  };
+}
+
+function kindsLeftOpen({ tool, identity }: ShapedCall): string[] {
+  return entitiesOf(tool).flatMap(({ entity }) => (identity.entities.some(({ plan }) => plan === entity) ? [] : [entity.name]));
+}
+
+function linesOf(call: ShapedCall, keys: readonly string[], { kinds, results }: Loose): string[] {
+  const { tool, identity } = call;
+  const names = tool.effect === 'none' ? identity.entities.map(({ plan }) => plan.name) : entitiesOf(tool).map(({ entity }) => entity.name);
+  return [
+    ...keys, ...names.filter((name) => kinds.has(name)).map((name) => `any ${name}`),
+    ...[tool.name, ...tool.lasts.map((last) => last.tool)].filter((name) => results.has(name)).map((name) => `result of ${name}`),
+  ];
 }

@@ -173,10 +173,11 @@ async function proposal(walk: Walk, fresh: FreshCall, turn: Turn): Promise<Answe
   if (!passed(progress, 'authorize', authorized)) return walk.refuse(observed, authorized);
   const surveyed = await survey(parts, authorized, turn.until);
   if (surveyed === 'guarded') return 'again';
-  const admitted = isRefusal(surveyed) ? surveyed : validateWorld(surveyed, legalActions);
+  const forbidden = walk.options.forbids?.(fresh.guards.map(({ key }) => key));
+  const admitted = isRefusal(surveyed) ? surveyed : (forbidden ?? validateWorld(surveyed, legalActions));
   if (!passed(progress, 'validate', admitted)) {
     if (await overtaken(parts, fresh)) return 'again';
-    return walk.defers && admitted.refused === 'TRANSITION_ERROR' ? { deferredIn: admitted.states ?? {} } : walk.refuse(authorized, admitted);
+    return walk.defers && tooEarly.has(admitted.refused) ? { deferredIn: admitted.states ?? {} } : walk.refuse(authorized, admitted);
   }
   if (tool.effect === 'none') return runRead(parts, admitted, turn.until, progress, legalActions);
 
@@ -191,6 +192,9 @@ async function proposal(walk: Walk, fresh: FreshCall, turn: Turn): Promise<Answe
   const standing = operationAnswer({ ...reserved.run.operation }, { progress, as: 'proposer' });
   return walk.options.respondAsync ? { ...standing, disposition: 'pending', outcome: null } : standing;
 }
+
+/** A call that stands behind it in its turn may make it right. */
+const tooEarly: ReadonlySet<Refusal['refused']> = new Set(['TRANSITION_ERROR', 'EARLIER_RESULT_MISSING']);
 
 /** A write went through since the look-up, on another replica: the verdict is about what that one left, and that one may have been this very call. */
 async function overtaken(parts: Parts, fresh: FreshCall): Promise<boolean> {
