@@ -39,4 +39,7 @@ export const sha256: (data: string | Buffer) => Buffer = typeof crypto.hash === 
   : (data) => crypto.createHash('sha256').update(data).digest();
 
 /** `sha256:` and 64 hexadecimal digits, over the canonical form. @throws TypeError as `canonicalText` does. */
-export const digestOf = (value: Json): string => `sha256:${sha256(canonicalText(value)).toString('hex')}`;
+export const digestOf = (value: Json): string => digestOfText(canonicalText(value));
+
+/** The same of a text that is in canonical form already. */
+export const digestOfText = (text: string): string => `sha256:${sha256(text).toString('hex')}`;

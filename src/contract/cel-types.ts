@@ -14,7 +14,7 @@ export interface CelType {
   /** Of a class: its members; an absent or null one cannot be read, only asked for with `has`. */
   readonly fields?: ReadonlyMap<string, CelType>;
   readonly ctor?: new () => object;
-  /** Types that have to be registered before this one. */
+  /** The types of what it holds. A class may hold itself, at any depth. */
   readonly parts: readonly CelType[];
   /** Of a list or map: the most elements that its schema admits; absent where the schema does not say. */
   readonly maxItems?: number;
@@ -114,13 +114,17 @@ export function celMap(member: CelType, { key = 'string', maxItems }: { key?: 's
 
 let classes = 0;
 
-/** @param label for messages; the class's own name is made unique, since two paths can spell the same label. */
+/**
+ * @param label for messages; the class's own name is made unique, since two paths can spell the same label.
+ * @param fields read when the first value is decoded, so that they can be of a type that holds this one
+ */
 export function celClass(label: string, fields: ReadonlyMap<string, CelType>): CelType {
   const name = `${label}_${++classes}`;
   const ctor = class {};
-  const members = [...fields];
+  let members: [string, CelType][] | undefined;
   const decode = oncePerObject((value) => {
     const instance = new ctor() as Record<string, unknown>;
+    members ??= [...fields];
     for (const [field, type] of members) {
       const member = Object.hasOwn(value, field) ? (value as Record<string, unknown>)[field] : undefined;
       if (member !== undefined && (member !== null || type === celDyn)) instance[field] = type.decode(member);
@@ -131,7 +135,9 @@ export function celClass(label: string, fields: ReadonlyMap<string, CelType>): C
     name,
     fields,
     ctor,
-    parts: [...fields.values()],
+    get parts() {
+      return [...fields.values()];
+    },
     decode: (value) => {
       if (!isPlain(value)) throw expected('object', value);
       return decode(value);
@@ -145,12 +151,45 @@ function isPlain(value: unknown): value is object {
 
 type Kind = 'string' | 'boolean' | 'integer' | 'number' | 'object' | 'array';
 
-/** The type of what a schema describes. A null that it admits counts as absent; what has no single type is `dyn`. */
+/** Of one root: what each of its schemas describes, so that a definition which is used in many places is one type, and may hold itself. */
+const described = new WeakMap<JsonObject, Map<JsonObject, CelType>>();
+
+/**
+ * The type of what a schema describes. A null that it admits counts as absent; what has no single type is `dyn`.
+ * @param open lists and maps around this place, up to the nearest object: one that holds itself with no object between is `dyn`
+ */
 export function celTypeOf(root: JsonObject, schema: Json | undefined, name: string, open: ReadonlySet<JsonObject> = new Set()): CelType {
+  if (!isSchemaObject(schema)) return celDyn;
+  const own = definitionOf(root, schema);
+  const types = described.get(root) ?? new Map<JsonObject, CelType>();
+  described.set(root, types);
+  const known = types.get(own);
+  if (known) return known;
+  if (open.has(own)) return celDyn;
+  const type = describe(root, own, name, new Set([...open, own]), (begun) => types.set(own, begun));
+  if (open.size === 0) types.set(own, type); // nothing around it was left out, so it is the same wherever it stands
+  return type;
+}
+
+const annotations = new Set(['title', 'description', '$comment']);
+
+/** What a reference that says nothing else leads to. */
+function definitionOf(root: JsonObject, schema: JsonObject): JsonObject {
+  const passed = new Set<JsonObject>();
+  let own = schema;
+  while (own['$ref'] !== undefined && !passed.has(own) && Object.keys(own).every((keyword) => keyword === '$ref' || annotations.has(keyword))) {
+    passed.add(own);
+    const target = resolve(root, own['$ref']);
+    if (!isSchemaObject(target)) break;
+    own = target;
+  }
+  return own;
+}
+
+/** @param begun told of a class before its members are looked at: they may be of its own type */
+function describe(root: JsonObject, schema: JsonObject, name: string, open: ReadonlySet<JsonObject>, begun: (type: CelType) => void): CelType {
   const places = inPlaceSchemas(root, schema);
-  if (places.some((place) => open.has(place))) return celDyn;
   const kinds = kindsOf(places);
-  const inside = new Set([...open, ...places]);
   switch (kinds.size === 1 ? [...kinds][0] : undefined) {
     case 'string': {
       const values = valuesOf(root, schema);
@@ -164,10 +203,10 @@ export function celTypeOf(root: JsonObject, schema: Json | undefined, name: stri
       return celDouble;
     case 'array': {
       const items = places.flatMap((place) => (place['items'] === undefined || place['prefixItems'] !== undefined ? [] : [place['items']]));
-      return celList(items.length === 1 ? elementType(root, items[0]!, `${name}_item`, inside) : celDyn, mostOf(root, schema, 'maxItems'));
+      return celList(items.length === 1 ? elementType(root, items[0]!, `${name}_item`, open) : celDyn, mostOf(root, schema, 'maxItems'));
     }
     case 'object':
-      return objectType(root, places, name, inside);
+      return objectType(root, places, name, open, begun);
     default:
       return celDyn;
   }
@@ -178,21 +217,27 @@ function elementType(root: JsonObject, schema: Json, name: string, open: Readonl
   return inPlaceSchemas(root, schema).some((place) => typesOf(place).includes('null')) ? celDyn : celTypeOf(root, schema, name, open);
 }
 
-function objectType(root: JsonObject, places: readonly JsonObject[], name: string, open: ReadonlySet<JsonObject>): CelType {
-  const fields = new Map<string, CelType>();
-  for (const { properties } of places) {
-    if (!isSchemaObject(properties)) continue;
-    for (const [field, schema] of Object.entries(properties)) {
-      const type = celTypeOf(root, schema, `${name}_${field.replace(/\W/g, '_')}`, open);
-      const known = fields.get(field);
-      fields.set(field, !known ? type : known.name === type.name ? unbounded(type) : celDyn);
-    }
-  }
+function objectType(
+  root: JsonObject,
+  places: readonly JsonObject[],
+  name: string,
+  open: ReadonlySet<JsonObject>,
+  begun: (type: CelType) => void,
+): CelType {
+  const named = places.flatMap(({ properties }) => (isSchemaObject(properties) ? Object.entries(properties) : []));
   const others = places.map((place) => place['additionalProperties']).filter(isSchemaObject);
-  if (fields.size === 0 && others.length === 1) {
+  if (named.length === 0 && others.length === 1) {
     return celMap(elementType(root, others[0]!, `${name}_member`, open), { maxItems: mostOf(root, places[0], 'maxProperties') });
   }
-  return celClass(name, fields);
+  const fields = new Map<string, CelType>();
+  const type = celClass(name, fields);
+  begun(type);
+  for (const [field, schema] of named) {
+    const member = celTypeOf(root, schema, `${name}_${field.replace(/\W/g, '_')}`);
+    const known = fields.get(field);
+    fields.set(field, !known ? member : known.name === member.name ? unbounded(member) : celDyn);
+  }
+  return type;
 }
 
 /** What several alternatives say of one member is bounded by none of them alone. */

@@ -2,7 +2,7 @@
 import type { JsonObject } from '../model.js';
 import { checkEntities, checkTool } from './check.js';
 import { compileTool, type Target } from './compile-tool.js';
-import { digestOf, digestOfText } from './canonical.js';
+import { digestOf, digestOfText } from '../canonical.js';
 import { type ContractDefaults, standardDefaults } from './defaults.js';
 import { defer } from './deferred-plan.js';
 import { diagnostic, sorted, type Diagnostic } from './diagnostics.js';

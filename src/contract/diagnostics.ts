@@ -140,9 +140,15 @@ export function sorted(diagnostics: readonly Diagnostic[]): Diagnostic[] {
 
 /** For a terminal: place, message, source line with a caret, help. @param readText gives a file's text by its diagnostic name. */
 export function formatDiagnostics(diagnostics: readonly Diagnostic[], readText: (file: string) => string | undefined): string {
+  const texts = new Map<string, readonly string[]>();
+  const linesOf = (file: string): readonly string[] => {
+    const lines = texts.get(file) ?? readText(file)?.split(/\r?\n/) ?? [];
+    texts.set(file, lines);
+    return lines;
+  };
   const blocks = sorted(diagnostics).map((found) => {
     const head = `${found.file}:${found.line}:${found.column}: ${found.severity} ${found.code}: ${found.message}`;
-    const source = readText(found.file)?.split(/\r?\n/)[found.line - 1];
+    const source = linesOf(found.file)[found.line - 1];
     const lines = [head];
     if (source !== undefined) lines.push(...excerpt(source, found.line, found.column));
     return [...lines, `  help: ${found.help}`].join('\n');

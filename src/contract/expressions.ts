@@ -166,12 +166,11 @@ export class Names {
   private classes(): ReadonlyMap<string, CelType> {
     if (this.registered) return this.registered;
     const found = new Map<string, CelType>();
-    const add = (type: CelType): void => {
-      if (found.has(type.name)) return;
-      type.parts.forEach(add);
-      found.set(type.name, type);
-    };
-    [...this.types.values()].forEach(add);
+    for (let open = [...this.types.values()]; open.length > 0; ) {
+      const fresh = open.filter(({ name }) => !found.has(name));
+      for (const type of fresh) found.set(type.name, type);
+      open = fresh.flatMap(({ parts }) => parts);
+    }
     this.registered = found;
     return found;
   }

@@ -29,14 +29,19 @@ function missingBound(schema: JsonObject): string | undefined {
 }
 
 function isRecursive(root: JsonObject): boolean {
-  const within = (schema: Json | undefined, open: ReadonlySet<Json>): boolean => {
-    if (!isSchemaObject(schema)) return false;
+  const open = new Set<Json>();
+  const done = new Set<Json>();
+  const within = (schema: Json | undefined): boolean => {
+    if (!isSchemaObject(schema) || done.has(schema)) return false;
     if (open.has(schema)) return true;
-    const inner = new Set([...open, schema]);
+    open.add(schema);
     const target = schema['$ref'] === undefined ? undefined : resolve(root, schema['$ref']);
-    return within(target, inner) || subschemas(schema).some((below) => below.path[0] !== '$defs' && within(below.schema, inner));
+    const again = within(target) || subschemas(schema).some((below) => below.path[0] !== '$defs' && within(below.schema));
+    open.delete(schema);
+    done.add(schema);
+    return again;
   };
-  return within(root, new Set());
+  return within(root);
 }
 
 const guards = /^(dry_?run|preview|simulate|validate_only|confirm(ed)?|force)$/i;

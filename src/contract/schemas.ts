@@ -7,7 +7,7 @@ import { fieldErrors } from './field-errors.js';
 import { linearPattern } from './linear-pattern.js';
 import type { ArgumentsVerdict } from './plan.js';
 import { fromPointer, valueAt } from './pointer.js';
-import { canonicalText } from './canonical.js';
+import { canonicalText } from '../canonical.js';
 import { admittedFormats, close, inPlaceSchemas, isSchemaObject, maxUniqueItems, subschemas } from './schema-subset.js';
 
 /** Unwrapped text is not allowed to be deeper than a whole body (semantics.md section 10). */

@@ -1,6 +1,6 @@
 /** The governed source: parsed files and policy texts, with the places that diagnostics point at. */
 import type { Json, JsonObject } from '../model.js';
-import { canonicalText } from './canonical.js';
+import { canonicalText } from '../canonical.js';
 import type { Position } from './diagnostics.js';
 import type { Path } from './pointer.js';
 

@@ -3,7 +3,7 @@
  * texts are expressions. Each value is encoded for its place, so that no argument can reach another segment, key or header.
  */
 import type { Json } from '../model.js';
-import { canonicalText } from './canonical.js';
+import { canonicalText } from '../canonical.js';
 import type { CompiledExpression } from './expressions.js';
 import { EvaluationError, type RenderedRequest, type Scope } from './plan.js';
 import { type Path, valueAt } from './pointer.js';

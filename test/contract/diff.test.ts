@@ -5,7 +5,7 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { parse } from 'yaml';
-import { canonicalText } from '../../src/contract/canonical.js';
+import { canonicalText } from '../../src/canonical.js';
 import { comparisonProblems, diffSources } from '../../src/contract/diff/diff.js';
 import { formatDiff } from '../../src/contract/diff/report.js';
 import { loadFolder } from '../../src/contract/load.js';

@@ -90,6 +90,36 @@ describe('values', () => {
     expect(codes('order.shipping.town')).toEqual(['CG101']);
   });
 
+  test('what holds itself is typed at every depth, wherever one begins to read it', () => {
+    const tree: JsonObject = {
+      type: 'object',
+      properties: { root: { $ref: '#/$defs/node' }, forest: { $ref: '#/$defs/nodes' } },
+      $defs: {
+        node: { type: 'object', properties: { size: { type: 'integer' }, below: { $ref: '#/$defs/nodes' }, named: { type: 'object', additionalProperties: { $ref: '#/$defs/node' } } } },
+        nodes: { type: 'array', items: { $ref: '#/$defs/node' } },
+      },
+    };
+    const leaf = { size: 3, below: [], named: {} };
+    const given = { tree: { root: { size: 1, below: [{ size: 2, below: [leaf] }], named: { a: { named: { b: leaf } } } }, forest: [{ below: [leaf] }] } };
+    const shuffled = { ...tree, properties: Object.fromEntries(Object.entries(tree['properties'] as JsonObject).reverse()) };
+    for (const written of [tree, shuffled]) {
+      const trees = Names.of({ tree: celTypeOf(written, written, 'tree') });
+      const read = (source: string) => {
+        const result = trees.compile(source, 'json');
+        return 'problems' in result ? result.problems.map(({ code }) => code) : result.evaluate(given);
+      };
+      expect(read('tree.root.below[0].below[0].size + tree.forest[0].below[0].size')).toBe(6);
+      expect(read('tree.root.named["a"].named["b"]')).toBe(leaf);
+      expect(read('has(tree.root.below[0].below[0].sice)')).toEqual(['CG101']);
+      expect(read('tree.forest[0].below[0].below[0].sise')).toEqual(['CG101']);
+    }
+  });
+
+  test('a list of itself, with no object between, has no type that could be said', () => {
+    const endless: JsonObject = { type: 'object', properties: { a: { $ref: '#/$defs/a' } }, $defs: { a: { type: 'array', items: { $ref: '#/$defs/b' } }, b: { type: 'array', items: { $ref: '#/$defs/a' } } } };
+    expect(celTypeOf(endless, endless, 'endless').fields!.get('a')!.name).toBe('list<list<dyn>>');
+  });
+
   test('a body is read without types, missing members fail, and its integers compare with literals', () => {
     const body = { code: 'LIMIT', n: 3, constructor: 'x', list: [{ a: 1 }] };
     expect(value('body.code == "LIMIT" && body.n == 3 && body.list[0].a == 1 && body.constructor == "x"', { body })).toBe(true);

@@ -6,7 +6,7 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { parse } from 'yaml';
-import { canonicalText } from '../../src/contract/canonical.js';
+import { canonicalText } from '../../src/canonical.js';
 import { compileFolder } from '../../src/contract/compile.js';
 import type { Catalogue } from '../../src/contract/plan.js';
 import type { Json, JsonObject } from '../../src/model.js';

@@ -1,6 +1,6 @@
 /** A comparison for a person. */
 import type { Json } from '../../model.js';
-import { canonicalText } from '../canonical.js';
+import { canonicalText } from '../../canonical.js';
 import type { CatalogueDiff, SharedDiff, ToolDiff } from './diff.js';
 import type { FieldChange } from './fields.js';
 

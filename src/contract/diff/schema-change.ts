@@ -4,7 +4,7 @@
  * understood is `other`, and counts as both.
  */
 import type { Json, JsonObject } from '../../model.js';
-import { canonicalText } from '../canonical.js';
+import { canonicalText } from '../../canonical.js';
 import type { Path } from '../pointer.js';
 import { isSchemaObject, resolve, subschemas, type Use } from '../schema-subset.js';
 

@@ -1,6 +1,6 @@
 /** Reading a document that may be anything: members, local references, texts that may stand in a contract. */
 import type { Json, JsonObject } from '../../../model.js';
-import { canonicalText } from '../../canonical.js';
+import { canonicalText } from '../../../canonical.js';
 import { isSchemaObject, resolve } from '../../schema-subset.js';
 import { mentionsEnvironment } from '../../upstream.js';
 
