@@ -46,9 +46,16 @@ function impossibleTexts(node: Node, values: ReadonlySet<string>): ExpressionPro
   return (node.op === 'list' ? (node.args as Node[]) : [node]).flatMap(({ op, args, start = 0 }) => {
     if (op !== 'value' || typeof args !== 'string' || values.has(args)) return [];
     const meant = nearest(args, values);
-    const all = [...values].map((value) => `\`${value}\``).join(', ');
+    const all = listed(values);
     return [{ code: 'CG101' as const, message: `it is never \`${args}\`, only ${all}${meant ? `; did you mean \`${meant}\`?` : ''}`, offset: start }];
   });
+}
+
+const maxListed = 20;
+
+function listed(values: ReadonlySet<string>): string {
+  const shown = [...values].slice(0, maxListed).map((value) => `\`${value}\``);
+  return [...shown, ...(values.size > maxListed ? [`and ${values.size - maxListed} more`] : [])].join(', ');
 }
 
 interface Measured {

@@ -262,10 +262,10 @@ function mostOf(root: JsonObject, schema: Json | undefined, keyword: 'maxItems' 
 }
 
 function valuesOf(root: JsonObject, schema: Json | undefined): ReadonlySet<string> | undefined {
-  const lists = together(root, schema).flatMap((part) =>
-    Object.hasOwn(part, 'const') ? [[part['const']]] : Array.isArray(part['enum']) ? [part['enum']] : [],
+  const [first, ...others] = together(root, schema).flatMap((part) =>
+    Object.hasOwn(part, 'const') ? [new Set([part['const']])] : Array.isArray(part['enum']) ? [new Set(part['enum'])] : [],
   );
-  return lists[0] && new Set(lists[0].filter((value) => typeof value === 'string' && lists.every((list) => list.includes(value))) as string[]);
+  return first && new Set([...first].filter((value) => typeof value === 'string' && others.every((other) => other.has(value))) as string[]);
 }
 
 function kindsOf(places: readonly JsonObject[]): Set<Kind> {

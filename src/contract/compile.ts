@@ -60,9 +60,14 @@ function compile(source: ContractSource, env: Environment, defaults: ContractDef
   const { policies, problems } = readPolicies(source.policies);
   for (const problem of problems) findings.list.push(diagnostic(problem.file, problem, 'CG503', problem.message));
   for (const entry of tools.entries.values()) {
-    const compiled = compileTool(entry, references, upstreams.get(entry.file)!, digestTool(entry, tools));
-    checkTool(entry, compiled, problems.length > 0 ? null : policies, findings);
-    lintTool(entry, findings);
+    try {
+      const compiled = compileTool(entry, references, upstreams.get(entry.file)!, digestTool(entry, tools));
+      checkTool(entry, compiled, problems.length > 0 ? null : policies, findings);
+      lintTool(entry, findings);
+    } catch (thrown) {
+      if (!(thrown instanceof RangeError)) throw thrown;
+      findings.key(entry.file, entry.path, 'CG003', `\`${entry.name}\` is nested too deeply to be compiled`);
+    }
   }
   // What cannot be read is not known to policies either, and was reported.
   if (unread.length === 0 && tools.broken.size === 0) checkPolicies(policies, tools, findings);

@@ -6,7 +6,8 @@
 const help = {
   CG001: 'Correct the YAML at this place. Texts with `: `, `#` or a leading `*`, `&`, `{` need quotes.',
   CG002: 'Keep one of the two members. Readers disagree on which of two equal keys wins, so neither is taken.',
-  CG003: 'Write the value out. Aliases are bounded, and numbers must be finite and, when they are integers, within ±9007199254740991.',
+  CG003:
+    'Write the value out. Aliases, nesting and size are bounded, and numbers must be finite and, when they are integers, within ±9007199254740991.',
   CG004: 'Use one of the members that the contract language has; see docs/contracts.md.',
   CG005: 'Add the member; see docs/contracts.md for its form.',
   CG006: 'Give the member the form that docs/contracts.md shows.',

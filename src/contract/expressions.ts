@@ -31,6 +31,14 @@ export interface CompiledExpression<T> extends Expression<T> {
   readonly values?: ReadonlySet<string> | undefined;
   /** Of an object: the members that it can have, where they are known. */
   readonly members?: readonly string[] | undefined;
+  /** @param lets what was worked out already in this evaluation */
+  evaluate(scope: Scope, lets?: Map<Lazy, Json>): T;
+}
+
+/** Within one evaluation: names that name one another twice each would otherwise double its cost at every step. */
+function once(lazy: Lazy, scope: Scope, lets: Map<Lazy, Json>): Json {
+  if (!lets.has(lazy)) lets.set(lazy, lazy.expression.evaluate(scope, lets));
+  return lets.get(lazy)!;
 }
 
 /** A value that is computed on first use from other names. */
@@ -135,11 +143,11 @@ export class Names {
     const reads = [...names].map((name) => ({ name, type: this.types.get(name)!, lazy: this.lazies.get(name) }));
     const all = new Set(reads.flatMap(({ name, lazy }) => (lazy ? [...lazy.expression.names] : [name])));
     const convert = converters[wanted] as (value: unknown) => Wanted[K];
-    const evaluate = (scope: Scope): Wanted[K] => {
+    const evaluate = (scope: Scope, lets: Map<Lazy, Json> = new Map()): Wanted[K] => {
       try {
         const context: Record<string, unknown> = Object.create(null) as Record<string, unknown>;
         for (const { name, type: declared, lazy } of reads) {
-          const value = lazy ? lazy.expression.evaluate(scope) : scope[name];
+          const value = lazy ? once(lazy, scope, lets) : scope[name];
           if (value !== undefined && value !== null) context[name] = declared.decode(value);
         }
         return convert(run(context));

@@ -91,6 +91,7 @@ export function schemaProblems(root: JsonObject, use: Use): SchemaProblem[] {
  * an invented argument through, and `additionalProperties` in it any at all.
  */
 function conditionProblems(root: JsonObject, schema: JsonObject): SchemaProblem[] {
+  if (schema['if'] === undefined) return [];
   const asked = inPlaceSchemas(root, schema['if']);
   if (asked.some((part) => Object.hasOwn(part, 'additionalProperties'))) {
     return [{ path: ['if'], code: 'CG604', message: '`additionalProperties` in an `if` would count every member as named; say it beside the `if`' }];
@@ -105,31 +106,68 @@ function memberNames({ properties }: JsonObject): string[] {
   return isSchemaObject(properties) ? Object.keys(properties) : [];
 }
 
+/** Generating the check of one takes steps down the stack for each definition that it leads to; some 220 are the end of it. */
+const maxDefinitions = 150;
+/** That one value is held against: schemas that join others, which join others, multiply. */
+const maxChecks = 1000;
+
 /** A reference leads to a schema, and not back to itself before a single value was looked at. */
 function referenceProblems(root: JsonObject, places: ReadonlySet<Json>): SchemaProblem[] {
-  const problems: SchemaProblem[] = [];
+  const references: { schema: JsonObject; path: Path; target: Json | undefined }[] = [];
   const walk = (schema: Json, path: Path): void => {
     if (!isSchemaObject(schema)) return;
-    const { $ref: ref } = schema;
-    if (ref !== undefined) {
-      const target = resolve(root, ref);
-      const leads = target !== undefined && (typeof target === 'boolean' || places.has(target));
-      const wrong = !leads ? 'leads nowhere in this schema' : applies(root, target, schema) ? 'leads back to itself' : undefined;
-      if (wrong) problems.push({ path: [...path, '$ref'], code: 'CG605', message: `\`${String(ref)}\` ${wrong}` });
-    }
+    if (schema['$ref'] !== undefined) references.push({ schema, path, target: resolve(root, schema['$ref']) });
     for (const below of subschemas(schema)) walk(below.schema, [...path, ...below.path]);
   };
   walk(root, []);
-  return problems;
+  const definitions = new Set(references.map(({ target }) => target)).size;
+  if (definitions > maxDefinitions)
+    return [{ path: [], code: 'CG605', message: `the schema refers to ${definitions} definitions, and ${maxDefinitions} are the most` }];
+  const groups = circles(root, references.map(({ schema }) => schema));
+  const back = ({ schema, target }: (typeof references)[number]): boolean => isSchemaObject(target) && groups.get(target) === groups.get(schema);
+  const checks = new Map<JsonObject, number>();
+  const costly = references.some(back) ? undefined : references.find(({ schema }) => checksOf(root, schema, checks) > maxChecks);
+  if (costly) return [{ path: [...costly.path, '$ref'], code: 'CG605', message: `a value here would be held against more than ${maxChecks} schemas` }];
+  return references.flatMap((reference) => {
+    const { schema, path, target } = reference;
+    const leads = target !== undefined && (typeof target === 'boolean' || places.has(target));
+    const wrong = !leads ? 'leads nowhere in this schema' : back(reference) ? 'leads back to itself' : undefined;
+    return wrong ? [{ path: [...path, '$ref'], code: 'CG605', message: `\`${String(schema['$ref'])}\` ${wrong}` }] : [];
+  });
 }
 
-/** Whether checking a value against `from` means checking the same value against `wanted`. */
-function applies(root: JsonObject, from: Json | undefined, wanted: JsonObject, seen = new Set<JsonObject>()): boolean {
-  if (!isSchemaObject(from) || seen.has(from)) return false;
-  if (from === wanted) return true;
-  seen.add(from);
-  const together = subschemas(from).flatMap(({ path, schema }) => (samePlace.has(String(path[0])) ? [schema] : []));
-  return [...together, from['$ref'] === undefined ? undefined : resolve(root, from['$ref'])].some((part) => applies(root, part, wanted, seen));
+/** Schemas that check one value by one another in a circle have the same number, all others numbers of their own (Tarjan's components). */
+function circles(root: JsonObject, schemas: readonly JsonObject[]): ReadonlyMap<JsonObject, number> {
+  const groups = new Map<JsonObject, number>();
+  const reached = new Map<JsonObject, number>();
+  const open: JsonObject[] = [];
+  const visit = (schema: JsonObject): number => {
+    if (groups.has(schema)) return Number.POSITIVE_INFINITY;
+    const known = reached.get(schema);
+    if (known !== undefined) return known;
+    const own = reached.size;
+    reached.set(schema, own);
+    open.push(schema);
+    const earliest = Math.min(own, ...together(root, schema).map(visit));
+    if (earliest === own) for (const member of open.splice(open.lastIndexOf(schema))) groups.set(member, own);
+    else reached.set(schema, earliest);
+    return earliest === own ? Number.POSITIVE_INFINITY : earliest;
+  };
+  schemas.forEach(visit);
+  return groups;
+}
+
+/** Of a schema without circles: against how many one value is held, alternatives and repetitions counted. */
+function checksOf(root: JsonObject, schema: JsonObject, known: Map<JsonObject, number>): number {
+  const found = known.get(schema) ?? together(root, schema).reduce((sum, each) => sum + checksOf(root, each, known), 1);
+  known.set(schema, found);
+  return found;
+}
+
+/** What the value that a schema is held against is held against as well. */
+function together(root: JsonObject, schema: JsonObject): JsonObject[] {
+  const beside = subschemas(schema).flatMap(({ path, schema: below }) => (samePlace.has(String(path[0])) ? [below] : []));
+  return [...beside, resolve(root, schema['$ref'] ?? null)].filter(isSchemaObject);
 }
 
 const samePlace = new Set(['allOf', 'anyOf', 'oneOf', 'not', 'if', 'then', 'else']);

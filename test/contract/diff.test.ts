@@ -17,7 +17,7 @@ import { retailFolder, retailText } from './fixture.js';
 const retail = loadFolder(retailFolder).source;
 
 function sourceOf(document: Json, policies = retail.policies): ContractSource {
-  return readCanonicalSource(canonicalText({ callgate: 1, files: [{ file: 'retail.yaml', document }], policies }));
+  return readCanonicalSource(canonicalText({ callgate: 1, files: [{ file: 'retail.yaml', document }], policies: policies.map((policy) => ({ ...policy })) }));
 }
 
 const parsed = parse(retailText) as JsonObject;
