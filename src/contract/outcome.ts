@@ -91,9 +91,9 @@ export function compileReadback(entry: ToolEntry, site: Site, references: Refere
 }
 
 /** The answer put together from a read-back is held against this tool's own result schema when it is given; by then it is too late. */
-function checkAnswer({ source }: ToolEntry, site: Site, path: Path, members: readonly string[]): void {
+function checkAnswer({ source, admitResult }: ToolEntry, site: Site, path: Path, members: readonly string[]): void {
   const { properties, required = [], ...others } = source.result;
-  if (!isSchemaObject(properties) || ['$ref', 'allOf', 'anyOf', 'oneOf', 'if'].some((keyword) => Object.hasOwn(others, keyword))) return;
+  if (!admitResult || !isSchemaObject(properties) || ['$ref', 'allOf', 'anyOf', 'oneOf', 'if'].some((keyword) => Object.hasOwn(others, keyword))) return;
   const missing = (required as string[]).filter((name) => !members.includes(name));
   for (const name of missing) site.findings.value(site.file, path, 'CG408', `the answer lacks \`${name}\`, which this tool's \`result\` requires`);
 }

@@ -92,6 +92,11 @@ describe('schemas that could stall or fall over', () => {
   });
 });
 
+test('a result schema that is none is reported where it stands, also when an answer is put together for it', () => {
+  const { diagnostics } = compiled(retailText.replaceAll('required: [receipt_id, amount]', 'required: 7'));
+  expect(diagnostics.map(({ code }) => code)).toContain('CG605');
+});
+
 describe('expressions that could stall or fall over', () => {
   const write: JsonObject = { effect: 'write', http: { method: 'POST', path: '/x' }, effects: { creates: 'x', never: [] }, idempotency: { honoured: true, window: '1d' } };
   const check = (text: string): JsonObject => ({ preconditions: [{ id: 'p', check: text, otherwise: { code: 'X' } }] });
