@@ -16,6 +16,7 @@ const usage = `callgate: the model proposes; Callgate decides, executes at most 
   callgate serve    [--config FILE]             run the gateway on the configured Postgres (and Redis)
   callgate migrate  [--config FILE]             bring the database schema up to date
   callgate check    [FOLDER] [--format json]    every diagnostic of contracts and policies (or sarif); exit 1 on errors
+                    [--exhaustive]              and every state with every action; exit 1 where a table contradicts itself
   callgate diff     OLD NEW [--format json]     what a change of contracts means; exit 1 where a version does not say so
   callgate import openapi FILE [--tag T] [--path P] [--operation ID] [--select GLOB] [--service NAME] [--out NEW_FILE]
                                                 a draft contract with the chosen operations and what their document leaves open

@@ -4,18 +4,24 @@ import { type Diagnostic, formatDiagnostics } from '../contract/diagnostics.js';
 import { readSourceText } from '../contract/load.js';
 import type { Catalogue } from '../contract/plan.js';
 import { sarifLog } from '../contract/sarif.js';
+import { contradicts, formatStateSpaces, stateSpaces } from '../contract/state-space.js';
 import { version } from '../project.js';
 import { readArgs, UsageError } from './usage.js';
 
 const formats = ['human', 'json', 'sarif'] as const;
 
-/** `callgate check`: every diagnostic of a contracts folder in one run. 1 when one of them is an error. */
+/**
+ * `callgate check`: every diagnostic of a contracts folder in one run. 1 when one of them is an error. With `--exhaustive` also every state
+ * with every action of every transition table, and 1 where a table contradicts itself.
+ */
 export async function check(args: string[]): Promise<number> {
-  const { positionals, values } = readArgs(args, { format: { type: 'string', default: 'human' } }, 1);
+  const { positionals, values } = readArgs(args, { format: { type: 'string', default: 'human' }, exhaustive: { type: 'boolean', default: false } }, 1);
   const format = formats.find((known) => known === values.format);
   if (!format) throw new UsageError('`--format` is `human`, `json` or `sarif`');
+  if (values.exhaustive && format === 'sarif') throw new UsageError('`--exhaustive` is told as `human` or `json`');
   const folder = positionals[0] ?? defaultFolder();
   const { catalogue, diagnostics } = examine(folder);
+  if (catalogue && values.exhaustive) return exhaustively(format, folder, diagnostics, catalogue);
   print(format, folder, diagnostics, catalogue);
   return catalogue ? 0 : 1;
 }
@@ -34,6 +40,16 @@ function defaultFolder(): string {
 function examine(folder: string): { catalogue: Catalogue | null; diagnostics: Diagnostic[] } {
   const compiled = compileFolder(folder, process.env);
   return 'diagnostics' in compiled ? { catalogue: null, diagnostics: compiled.diagnostics } : { catalogue: compiled.catalogue, diagnostics: compiled.warnings };
+}
+
+function exhaustively(format: (typeof formats)[number], folder: string, diagnostics: readonly Diagnostic[], catalogue: Catalogue): number {
+  const spaces = stateSpaces(catalogue);
+  if (format === 'json') console.log(JSON.stringify({ diagnostics, state_spaces: spaces }, null, 2));
+  else {
+    print(format, folder, diagnostics, catalogue);
+    console.log(formatStateSpaces(spaces));
+  }
+  return spaces.some(contradicts) ? 1 : 0;
 }
 
 function print(format: (typeof formats)[number], folder: string, diagnostics: readonly Diagnostic[], catalogue: Catalogue | null): void {
