@@ -6,7 +6,7 @@
  * `code` in the place of a generic one (`AMOUNT_EXCEEDS_BALANCE` for `PRECONDITION_FAILED`); `type` then still points at
  * the generic page.
  */
-import type { Disposition, FieldError, JsonObject, NextAction } from './model.js';
+import type { BudgetUse, Disposition, FieldError, JsonObject, NextAction } from './model.js';
 
 export interface Problem {
   disposition: Disposition;
@@ -117,7 +117,10 @@ export const problems = {
   APPROVAL_UNAVAILABLE: problem('denied', 403, 'escalate', 'This call needs an approval that cannot be given here',
     'The contract asks for an approval for these arguments and this version of the gateway cannot collect it, so it refuses.', 'Hand the request to a person, or propose an amount below the approval threshold.'),
   BUDGET_EXHAUSTED: problem('budget_exhausted', 429, 'abandon', 'The budget is used up',
-    'Executions are reserved before dispatch; none is left.', '`detail` says which budget, its limit and use. Waiting does not refill a session.'),
+    'Executions, turns, and refused proposals of one tool for one intent are counted over all replicas, and none of one kind is left. Nothing was sent.',
+    '`budget` says which one, its limit and use. Waiting does not refill a session: give up, or hand it to a person. The application can raise the budgets of a session that it created.'),
+  INVALID_SESSION: problem('invalid_call', 400, 'repair', 'The session cannot be set like this',
+    'A session charges its topmost parent, which must exist and is settled when the session is created; budgets belong to that one.', '`errors` says which member is wrong and why.'),
   IN_PROGRESS: problem('in_progress', 409, 'wait', 'A call on this resource is still running',
     'The same operation, or another one on the same resource, has not settled yet.', 'Send the same call with the same ids again after `Retry-After`.'),
   NOT_BEGUN: problem('in_progress', 409, 'wait', 'The call was not begun in time',
@@ -176,6 +179,8 @@ export interface Refusal {
   /** Members of the upstream's error that the contract lets be told, and whether they may carry injected text. */
   upstream?: JsonObject;
   untrusted?: true;
+  /** Of a budget that is used up. */
+  budget?: BudgetUse;
 }
 
 export function refuse(refused: ProblemCode, detail: string, more: Omit<Refusal, 'refused' | 'detail'> = {}): Refusal {

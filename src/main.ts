@@ -99,7 +99,8 @@ export async function startGateway(config: Config, joints: Joints = {}): Promise
       leaseMs: config.execution.leaseMs, patienceMs: config.execution.patienceMs, sendWindowMs: config.execution.sendWindowMs,
       reconcileDeadlineMs: config.reconcile.deadlineMs,
       backoffFirstMs: config.reconcile.backoffFirstMs, backoffMaxMs: config.reconcile.backoffMaxMs,
-      executionsPerPrincipalPerDay: config.budgets.executionsPerPrincipalPerDay,
+      executionsPerSession: config.budgets.executionsPerSession, executionsPerPrincipalPerDay: config.budgets.executionsPerPrincipalPerDay,
+      proposals: config.budgets.proposals, turns: config.budgets.turns,
       reviewDeadlineMs: config.approvals.reviewDeadlineMs,
     },
     ledger: joints.ledger?.(store) ?? store,
@@ -118,7 +119,7 @@ export async function startGateway(config: Config, joints: Joints = {}): Promise
   const sweeper = new Sweeper({
     parts,
     take: (limit) => store.take(replica, config.execution.leaseMs, limit),
-    removeOrphanGuards: () => store.removeOrphanGuards(config.execution.leaseMs),
+    tidy: () => store.tidy(config.execution.leaseMs),
     escalateReviews: () => store.escalateReviews(),
     adoptReviews: () => store.adoptReviews(config.approvals.reviewDeadlineMs),
     intervalMs: config.reconcile.sweepIntervalMs, concurrency: sweepConcurrency,
@@ -130,7 +131,8 @@ export async function startGateway(config: Config, joints: Joints = {}): Promise
   const door = openDoor(parts);
   const agent = buildAgentServer({ door: joints.door?.(door) ?? door, authenticator, limits, log, metrics });
   const control = buildControlServer({
-    records, reviews: openReviewDesk(parts, records.reviews), authenticator, limits, log, metrics, metricsPage: metrics.page, openapi: readOpenapi(projectFile('openapi.yaml')), contracts: { status: contracts.status },
+    records, reviews: openReviewDesk(parts, records.reviews), sessions: store.sessions, sessionBudgets: { executions: config.budgets.executionsPerSession, proposals: config.budgets.proposals, turns: config.budgets.turns },
+    authenticator, limits, log, metrics, metricsPage: metrics.page, openapi: readOpenapi(projectFile('openapi.yaml')), contracts: { status: contracts.status },
     health: { readiness: async () => readiness(await probeWrite(), locks, draining) },
   });
   await agent.listen({ host: config.agent.host, port: config.agent.port, backlog: 1024 });

@@ -58,6 +58,18 @@ export interface FieldError {
 
 export interface ItemOutcome { key: string; outcome: 'committed' | 'failed' }
 
+/** A budget and how far it is used. */
+export interface BudgetUse {
+  kind: 'executions' | 'proposals' | 'turns';
+  of: 'session' | 'principal';
+  per: 'session' | 'day' | 'tool and intent';
+  limit: number;
+  used: number;
+  /** Of proposals. */
+  tool?: string;
+  intent_id?: string | null;
+}
+
 export type StageName = 'parse' | 'validate' | 'authorize' | 'execute' | 'reconcile' | 'route';
 export interface TraceEntry {
   stage: StageName;
@@ -107,6 +119,11 @@ export interface Answer {
   item_counts?: { total: number; committed: number; failed: number };
   /** Members of the service's error that its contract lets be told, each by its path. */
   upstream?: JsonObject;
+  /** Of `budget_exhausted`. */
+  budget?: BudgetUse;
+  /** An equal read was made twice already: this is its last answer, and when it was observed. */
+  notice?: 'REPEATED_READ';
+  observed_at?: string;
   /* members of an RFC 9457 problem document, on refusals only */
   type?: string;
   title?: string;

@@ -53,11 +53,54 @@ export interface AgentDoor {
   /** A piece of its result as canonical JSON text, at most `limits.result` long whatever is asked for. */
   result(principal: Principal, operationId: string, asked: { offset: number; limitBytes?: number }): Promise<{ page: ResultPage } | { refused: Answer }>;
   cancel(principal: Principal, operationId: string): Promise<Answer>;
+  /** What this caller was told of in a session, what it may do now, and what is left of its budgets; with the text that tells a model. */
+  context(principal: Principal, session: { id: string; subject?: string }): Promise<SessionContextView | Refusal>;
   /** The tools this caller may use, with their model view. */
   tools(principal: Principal): PublishedTool[];
 }
 
 export type PublishedTool = ModelTool & { version: string; digest: string };
+
+export interface SessionBudgets { executions: number; proposals: number; turns: number }
+
+/** As the application sets a session; what it does not name stays. */
+export interface SessionRequest {
+  tenant: string;
+  id: string;
+  parent: string | null;
+  budgets: Partial<SessionBudgets>;
+  defaults: SessionBudgets;
+  /** The principal that asks for it. */
+  by: string;
+}
+
+export interface SessionProblem { problem: 'CYCLE' | 'UNKNOWN_PARENT' | 'PARENT_IS_FIXED' | 'BUDGETS_OF_THE_ROOT' }
+
+interface Budget { limit: number; used: number }
+interface RefusedProposals extends Budget { refused: { tool: string; intent_id: string | null; used: number }[] }
+
+export interface SessionView {
+  id: string;
+  parent_session_id: string | null;
+  root_session_id: string;
+  created_by: string;
+  created_at: string;
+  /** Of the root. `proposals.used` is the highest of any tool and intent, each of which has the whole limit. */
+  budgets: { executions: Budget; proposals: RefusedProposals; turns: Budget };
+}
+
+export interface Sessions {
+  put(request: SessionRequest): Promise<SessionView | SessionProblem>;
+  get(tenant: string, id: string): Promise<SessionView | null>;
+}
+
+export interface SessionContextView {
+  session_id: string;
+  /** For the system prompt. */
+  text: string;
+  entities: { entity: string; state: string | null; version: string | null; observed_at: string; legal_actions: string[] }[];
+  budgets: { executions: Budget & { of: 'session' | 'principal'; per: 'session' | 'day' }; proposals: RefusedProposals; turns: Budget };
+}
 
 export interface Page<T> { items: T[]; next_cursor: string | null }
 

@@ -2,6 +2,7 @@
 import { problems, type ProblemCode, type Refusal } from '../errors.js';
 import type { Answer, Disposition, Json, JsonObject, NextAction, OperationState, Outcome } from '../model.js';
 import type { ItemOutcomes } from './item-outcomes.js';
+import { timeOfId } from '../receipt-id.js';
 import type { Operation } from './ports.js';
 import type { Progress } from './progress.js';
 import type { Resource } from './resource.js';
@@ -34,6 +35,7 @@ export function refusalAnswer(refusal: Refusal, progress: Progress, operationId:
     ...(refusal.nearestTools?.length ? { nearest_tools: refusal.nearestTools } : {}),
     ...(refusal.upstream ? { upstream: refusal.upstream } : {}),
     ...(refusal.untrusted ? { untrusted: true } : {}),
+    ...(refusal.budget ? { budget: refusal.budget } : {}),
   };
 }
 
@@ -99,6 +101,16 @@ export function operationAnswer(operation: Operation, asker: Asker): Answer {
     ...(told?.untrusted ? { untrusted: true } : {}),
   };
   return { ...answer, ...standing(operation, told, asker) };
+}
+
+/** Told in the place of a third equal read: what was observed then, which is no evidence of what is now. */
+export function repeatedReadAnswer(operation: Operation, progress: Progress): Answer {
+  const answer = operationAnswer(operation, { progress, as: 'duplicate' });
+  const observedAt = operation.effectReceipt === null ? {} : { observed_at: timeOfId(operation.effectReceipt).toISOString() };
+  return {
+    ...answer, notice: 'REPEATED_READ', ...observedAt,
+    detail: 'The same was read before in this session and nothing was written since. This is its last answer; reading it again will not change it.',
+  };
 }
 
 function standing(operation: Operation, told: Told | null, asker: Asker): Partial<Answer> {

@@ -111,6 +111,9 @@ export interface FreshCall extends PermittedCall {
   /** A verdict about the world, told where it is its turn. */
   unbound: Refusal | null;
   observations: Observation[];
+  session: Found['session'];
+  /** For a read: the newest committed write of its session. */
+  afterWrite: string | null;
 }
 
 export interface Observation {

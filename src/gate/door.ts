@@ -11,6 +11,7 @@ import { call } from './pipeline.js';
 import type { Operation } from './ports.js';
 import { resultPage } from './result-page.js';
 import { Progress } from './progress.js';
+import { sessionContext } from './session-context.js';
 import type { AgentDoor, TurnAnswer } from '../ports.js';
 
 const pollMs = 200;
@@ -51,6 +52,8 @@ export function openDoor(parts: Parts): AgentDoor {
       if (operation.state === 'cancelled') return operationAnswer(operation, { progress: reader(), as: 'reader' });
       return refusalAnswer(refuse('TOO_LATE', `The operation is ${operation.state}; only what has not been sent can be cancelled.`), reader(), operation.id);
     },
+
+    context: (principal, session) => sessionContext(parts, principal, session),
 
     tools(principal) {
       const { catalogue, policy } = parts.served();

@@ -22,10 +22,15 @@ export interface Standing {
   as: 'again' | 'duplicate';
   /** The call identity does not stand for this operation yet, but for `previous`; null where it does, or where there is none to bind. */
   unbound: { callKey: Buffer; previous: string | null } | null;
+  /** It is told in the place of a read that was made too often. Nothing is bound by it: after a write of the session the same call is made. */
+  repeatedRead?: boolean;
 }
 
-/** What the ledger found, and for a write the read that was answered under the same call identity: reads keep theirs apart. */
-export type FoundEarlier = Found & { readBefore: Operation | null };
+/**
+ * What the ledger found. `readBefore`: for a write the read that was answered under the same call identity, since reads keep theirs apart;
+ * `repeated`: for a read the last equal one of its session, where there were too many.
+ */
+export type FoundEarlier = Found & { readBefore: Operation | null; repeated: Operation | null };
 
 export function earlierAnswer(call: PermittedCall, found: FoundEarlier): Earlier | Refusal {
   const { identity, envelope, tool } = call;
@@ -45,6 +50,7 @@ export function earlierAnswer(call: PermittedCall, found: FoundEarlier): Earlier
     const { callKey } = identity;
     return standing(call, current, callKey && !envelope.callIdMinted ? { callKey, previous: known?.operationId ?? null } : null);
   }
+  if (found.repeated) return { kind: 'answered', operation: found.repeated, as: 'duplicate', unbound: null, repeatedRead: true };
   return { kind: 'fresh', call: nextGeneration(call, found) };
 }
 
@@ -82,6 +88,8 @@ function nextGeneration(call: PermittedCall, found: FoundEarlier): FreshCall {
     resultsBound: tool.lasts.length === 0,
     unbound: null,
     observations: [],
+    session: found.session,
+    afterWrite: found.reading?.afterWrite ?? null,
   });
 }
 

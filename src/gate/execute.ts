@@ -8,6 +8,7 @@ import { randomUUID } from 'node:crypto';
 import { EvaluationError, type RenderedRequest } from '../contract/plan.js';
 import { LedgerUnavailable, refuse, type Refusal } from '../errors.js';
 import type { Exchange } from '../upstream/exchange.js';
+import { executionBudget, noExecutionsLeft } from './budgets.js';
 import type { AdmittedCall } from './calls.js';
 import { operationId } from './identity.js';
 import { byName } from './observe.js';
@@ -40,7 +41,7 @@ async function reserve(
   const reservation = await reserveOrWithdraw(run, intent);
   if (!reservation.reserved) {
     if (reservation.because !== 'budget') return { conflict: reservation.because };
-    return refuse('BUDGET_EXHAUSTED', `The budget of executions for today is used up: ${reservation.used} of ${reservation.quota}.`);
+    return noExecutionsLeft(call.session, { limit: reservation.quota, used: reservation.used });
   }
   progress.decisionReceipt = intent.receipt.id;
   const { operation } = run;
@@ -111,7 +112,7 @@ function intentOf(parts: Parts, call: AdmittedCall, progress: Progress, request:
     reconcileDeadlineMs: settings.reconcileDeadlineMs,
     guardKeys: guards.map(({ key }) => key),
     guardEpochs: guards.map(({ epoch }) => epoch),
-    budget: { scope: `principal:${principal.id}:${new Date().toISOString().slice(0, 10)}`, quota: settings.executionsPerPrincipalPerDay },
+    budget: executionBudget(principal, call.session, settings),
     alias: identity.callKey && !envelope.callIdMinted
       ? { tenant: principal.tenant, callKey: identity.callKey, fingerprint: identity.fingerprint, operationId: id, previous: call.previousOperation }
       : null,

@@ -1,32 +1,51 @@
-/** What the ledger knows of a call before anything is observed for it. */
+/**
+ * What the ledger knows of a call before anything is observed for it: how it was answered before, what is left of its budgets, and for a
+ * read whether the session has read the same already. One statement; beside it, once in a turn, the one that draws the turn.
+ */
 import { isRefusal, refuse, type Refusal } from '../errors.js';
+import { dailyPurse, noProposalsLeft, sessionScope } from './budgets.js';
 import type { PermittedCall } from './calls.js';
-import { type Earlier, earlierAnswer, type FoundEarlier, keptOf } from './earlier.js';
+import { drawTurn } from './draw-turn.js';
+import { type Earlier, earlierAnswer, keptOf } from './earlier.js';
 import type { Parts } from './parts.js';
-
-const neverSeen: FoundEarlier = { call: null, current: null, seenVersion: null, untrusted: false, guardEpochs: [], guarded: false, kept: [], readBefore: null };
+import type { Found } from './ports.js';
+import { readKey, repeatedRead } from './repetition.js';
 
 export async function lookUp(parts: Parts, permitted: PermittedCall): Promise<Earlier | Refusal> {
   const { identity, principal, envelope, tool } = permitted;
   const { tenant } = principal;
   const { tracksTrust } = permitted.served.catalogue;
-  if (tool.effect === 'none' && envelope.callIdMinted && !tracksTrust) return earlierAnswer(permitted, neverSeen); // an id minted just now has no past
-  const [found, read] = await Promise.all([
+  const isRead = tool.effect === 'none';
+  const minted = isRead && envelope.callIdMinted; // an id minted just now has no past
+  const [found, read, noTurn] = await Promise.all([
     parts.ledger.find({
-      tenant, callKey: identity.callKey ?? identity.operation, identity: identity.operation,
-      seen: identity.entity && tool.effect !== 'none'
+      tenant, callKey: minted ? null : (identity.callKey ?? identity.operation), identity: minted ? null : identity.operation,
+      seen: identity.entity && !isRead
         ? { principal: principal.id, subject: envelope.subject, sessionId: envelope.sessionId, entity: identity.entity.key }
         : null,
       guardKeys: identity.guardKeys,
       trust: tracksTrust ? { principal: principal.id, subject: envelope.subject, sessionId: envelope.sessionId } : null,
-      kept: tool.effect === 'none' ? [] : keptOf(identity.entities).map(({ plan, key }) => ({ service: plan.service, entity: key })),
+      kept: isRead ? [] : keptOf(identity.entities).map(({ plan, key }) => ({ service: plan.service, entity: key })),
+      session: { ...sessionScope(permitted), purse: dailyPurse(principal), tool: tool.name },
+      ...(isRead ? { readKey: readKey(permitted) } : {}),
     }),
     identity.callKey && !envelope.callIdMinted ? parts.ledger.find({ tenant, callKey: null, identity: identity.callKey, seen: null, guardKeys: [] }) : null,
+    drawTurn(parts, permitted),
   ]);
-  const earlier = earlierAnswer(permitted, { ...found, readBefore: read?.current ?? null });
-  const before = identity.previousOccurrence;
-  if (before === null || isRefusal(earlier) || earlier.kind !== 'fresh') return earlier;
-  const { current } = await parts.ledger.find({ tenant, callKey: null, identity: before, seen: null, guardKeys: [] });
-  if (current?.state === 'committed') return earlier;
+  const earlier = earlierAnswer(permitted, { ...found, readBefore: read?.current ?? null, repeated: await repeatedRead(parts, tenant, found) });
+  if (isRefusal(earlier) || earlier.kind !== 'fresh') return earlier;
+  return noTurn ?? noProposalLeft(parts, permitted, found) ?? (await previousMissing(parts, permitted)) ?? earlier;
+}
+
+function noProposalLeft(parts: Parts, { tool, envelope }: PermittedCall, { session }: Found): Refusal | undefined {
+  const limit = session?.proposals.limit ?? parts.settings.proposals;
+  const used = session?.proposals.used ?? 0;
+  return used >= limit ? noProposalsLeft(tool.name, envelope, { limit, used }) : undefined;
+}
+
+async function previousMissing(parts: Parts, { identity, principal, envelope }: PermittedCall): Promise<Refusal | undefined> {
+  if (identity.previousOccurrence === null) return undefined;
+  const { current } = await parts.ledger.find({ tenant: principal.tenant, callKey: null, identity: identity.previousOccurrence, seen: null, guardKeys: [] });
+  if (current?.state === 'committed') return undefined;
   return refuse('OCCURRENCE_NOT_ALLOWED', `Occurrence ${envelope.occurrence - 1} of this call has not committed.`);
 }

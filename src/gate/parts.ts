@@ -5,7 +5,16 @@ import type { PolicyEngine } from '../policy/decision.js';
 import type { Upstream } from '../upstream/exchange.js';
 import type { Ledger, Locks } from './ports.js';
 
-export interface GateSettings {
+/** Where the application set none of its own. */
+export interface BudgetLimits {
+  executionsPerSession: number;
+  executionsPerPrincipalPerDay: number;
+  /** Refusals of one tool for one intent. */
+  proposals: number;
+  turns: number;
+}
+
+export interface GateSettings extends BudgetLimits {
   bodyBytes: number;
   argumentsBytes: number;
   depth: number;
@@ -20,7 +29,6 @@ export interface GateSettings {
   /** Between two looks of recovery at one operation: at first, and at most. */
   backoffFirstMs: number;
   backoffMaxMs: number;
-  executionsPerPrincipalPerDay: number;
   /** After which an open review is escalated. */
   reviewDeadlineMs: number;
 }

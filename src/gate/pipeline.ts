@@ -13,7 +13,7 @@
  */
 import { isRefusal, LedgerUnavailable, refuse, type Refusal } from '../errors.js';
 import type { Answer, StageName } from '../model.js';
-import { operationAnswer, refusalAnswer, type Told } from './answer.js';
+import { operationAnswer, refusalAnswer, repeatedReadAnswer, type Told } from './answer.js';
 import { authorizeResource, authorizeTool, usableActions } from './authorize.js';
 import type { FreshCall, PermittedCall } from './calls.js';
 import { replayRefusal, type Standing } from './earlier.js';
@@ -27,7 +27,7 @@ import type { Parts } from './parts.js';
 import { Progress } from './progress.js';
 import { runRead } from './read-call.js';
 import type { CallSoFar } from './receipts.js';
-import { refused } from './refused.js';
+import { type Circumstances, refused } from './refused.js';
 import { Turn } from './turn.js';
 import { type LegalActions, validateShape, validateWorld } from './validate.js';
 
@@ -53,7 +53,7 @@ interface Walk {
   options: CallOptions;
   /** Give back what is not legal in the present state, instead of refusing it. */
   defers: boolean;
-  refuse(call: CallSoFar | null, refusal: Refusal): Promise<Answer>;
+  refuse(call: CallSoFar | null, refusal: Refusal, circumstances?: Circumstances): Promise<Answer>;
 }
 
 export async function call(parts: Parts, received: Received, options: CallOptions): Promise<Answer> {
@@ -68,7 +68,8 @@ export function callIfLegal(parts: Parts, received: Received, options: CallOptio
 async function walk(parts: Parts, received: Received, options: CallOptions, defers: boolean): Promise<Answer | Deferred> {
   const progress = new Progress(parts.metrics.stage);
   const answer = await guarded({
-    parts, progress, options, defers, refuse: (sofar, refusal) => refused(parts, progress, received.principal.tenant, sofar, refusal),
+    parts, progress, options, defers,
+    refuse: (sofar, refusal, circumstances) => refused(parts, progress, received.principal, sofar, refusal, circumstances),
   }, received);
   if ('disposition' in answer) parts.metrics.call(progress.tool?.name ?? '', answer.disposition);
   return answer;
@@ -205,10 +206,10 @@ async function overtaken(parts: Parts, fresh: FreshCall): Promise<boolean> {
 }
 
 /** `again`: the call id was bound to the operation just now; whether by this call or by another in the same moment shows when it is looked up. */
-async function answered(walk: Walk, permitted: PermittedCall, { operation, as, unbound }: Standing): Promise<Answer | 'again'> {
+async function answered(walk: Walk, permitted: PermittedCall, { operation, as, unbound, repeatedRead }: Standing): Promise<Answer | 'again'> {
   const { parts, progress } = walk;
   const refusal = replayRefusal(permitted.served.policy, permitted, operation);
-  if (refusal) return walk.refuse(permitted, refusal);
+  if (refusal) return walk.refuse(permitted, refusal, { replay: true });
   const told = operation.answer as unknown as Told | null;
   if (told?.untrusted && operation.sessionId !== permitted.envelope.sessionId) {
     const { principal, envelope, tool } = permitted;
@@ -220,7 +221,7 @@ async function answered(walk: Walk, permitted: PermittedCall, { operation, as, u
   }
   progress.pass('route', 'replay');
   if (operation.state === 'sending') return refusalAnswer(busy(), progress, operation.id);
-  return operationAnswer(operation, { progress, as });
+  return repeatedRead ? repeatedReadAnswer(operation, progress) : operationAnswer(operation, { progress, as });
 }
 
 function busy(): Refusal {

@@ -120,6 +120,38 @@ export interface CallAlias {
   previous: string | null;
 }
 
+/** Whose budgets a call draws on, and for which task a refusal of it counts. */
+export interface SessionScope {
+  id: string;
+  /** Where the application did not create the session: of this principal and subject alone. */
+  own: string;
+  /** The intent, or without one the session: refused proposals are counted by tool and task. */
+  task: string;
+}
+
+export interface Purse { limit: number; used: number }
+
+/** What was left when a call was looked up. */
+export interface SessionStanding {
+  /** The session that pays: itself, or its topmost parent. Null where the application did not create it, and the principal pays. */
+  root: string | null;
+  /** Null: nothing was ever drawn from it. */
+  executions: Purse | null;
+  /** `limit` null: the configured one. */
+  proposals: { limit: number | null; used: number };
+}
+
+/** `opened`: the purse was seen, and need not be made. */
+export interface ExecutionBudget { scope: string; quota: number; opened?: boolean }
+
+export interface TurnDraw { tenant: string; session: SessionScope; turnId: string; limit: number }
+
+/** A refusal that the guard decided, with the budget of re-proposals that it draws on. */
+export interface ChargedRefusal { receipt: Receipt; charge: { session: SessionScope; tool: string; limit: number } }
+
+/** A read that may be a repeat: its key, and the newest committed write of its session, as looked up before it was made. */
+export interface Repetition { key: Buffer; afterWrite: string | null }
+
 /** The intent: made durable before the first byte is sent. */
 export interface Intent {
   operation: Omit<Operation, 'state' | 'fence' | 'owner' | 'attempt' | 'attempts' | 'unknownAttempts' | 'effectSeen' | 'verified'
@@ -135,7 +167,7 @@ export interface Intent {
   guardKeys: readonly string[];
   /** As they were looked up before anything was observed: a key that was held since then is not ours to claim. */
   guardEpochs: readonly number[];
-  budget: { scope: string; quota: number } | null;
+  budget: ExecutionBudget | null;
   alias: CallAlias | null;
   receipt: Receipt;
 }
@@ -222,6 +254,8 @@ export interface Entry {
   mark?: Mark;
   /** Nothing rests on it but its own answer: it may be lost with the database in the moment after it was given. */
   relaxed?: boolean;
+  /** Of a read: counted where there is an operation, else it failed and the count ends. */
+  repetition?: Repetition;
 }
 
 export interface Found {
@@ -239,18 +273,42 @@ export interface Found {
   guarded: boolean;
   /** Of each kept entity asked about its state; null while it was never moved. */
   kept: (string | null)[];
+  /** Null where it was not asked about. */
+  session: SessionStanding | null;
+  reading: Reading | null;
+}
+
+/** What one caller was told of in a session, and how the budgets stand that it draws on there. */
+export interface SessionContext {
+  entities: { entity: string; version: string | null; state: string | null; observedAt: string }[];
+  standing: SessionStanding;
+  turns: Purse | null;
+  refusals: { tool: string; task: string; used: number }[];
+}
+
+/** Of equal reads of one session. */
+export interface Reading {
+  /** The newest committed write of the session. */
+  afterWrite: string | null;
+  /** How many there were since then. */
+  times: number;
+  /** The last of them, by its operation. */
+  last: string | null;
 }
 
 /** All methods reject with LedgerUnavailable when nothing could be made durable. */
 export interface Ledger {
   find(query: {
-    tenant: string; callKey: Buffer | null; identity: Buffer;
+    tenant: string; callKey: Buffer | null; identity: Buffer | null;
     seen: { principal: string; subject: string; sessionId: string; entity: string } | null;
     guardKeys: readonly string[];
     /** Asks whether this session is untrusted. */
     trust?: { principal: string; subject: string; sessionId: string } | null;
     /** Entities whose state the gateway keeps: read in the same moment as the guards. */
     kept?: readonly { service: string; entity: string }[];
+    session?: SessionScope & { purse: string; tool: string };
+    /** Of a read. */
+    readKey?: Buffer;
   }): Promise<Found>;
   /** The operation whose committed result was the session's last; null where there is none. */
   lastResult(query: LastQuery): Promise<Operation | null>;
@@ -260,6 +318,11 @@ export interface Ledger {
   transition(transition: Transition): Promise<boolean>;
   /** False: the operation row exists already (an equal read came first); its receipts are then not written. */
   record(entry: Entry): Promise<boolean>;
+  context(query: { tenant: string; principal: string; subject: string; session: SessionScope; purse: string }): Promise<SessionContext>;
+  /** Null: recorded and charged. Else the budget of re-proposals was used up, and nothing was recorded. */
+  refuse(refusal: ChargedRefusal): Promise<Purse | null>;
+  /** Null: the turn is paid for, now or before. Else there is none left. */
+  drawTurn(draw: TurnDraw): Promise<Purse | null>;
   alias(alias: CallAlias): Promise<void>;
   /**
    * Late positive evidence of `attempt`, whatever its fence. What ended without an effect or was sent again since goes to review as

@@ -2,8 +2,8 @@
 import { randomUUID } from 'node:crypto';
 import { EvaluationError } from '../contract/plan.js';
 import { isRefusal, problems, refuse, type Refusal } from '../errors.js';
-import type { Answer, Json } from '../model.js';
-import { operationAnswer, refusalAnswer, type Told } from './answer.js';
+import type { Answer } from '../model.js';
+import { operationAnswer, type Told } from './answer.js';
 import { authorizeResource, hidden } from './authorize.js';
 import type { FreshCall, Observation, ObservedCall } from './calls.js';
 import { operationId } from './identity.js';
@@ -15,6 +15,8 @@ import type { Progress } from './progress.js';
 import { versionOf, withVersion } from './observe-wave.js';
 import { asObject, type Read, readUpstream, type ReadOutcome } from './read.js';
 import { decisionReceipt, effectReceipt } from './receipts.js';
+import { refused } from './refused.js';
+import { repetition } from './repetition.js';
 import { resourceOf } from './resource.js';
 import { callScope } from './scope.js';
 import { shownOf } from './shown.js';
@@ -25,12 +27,18 @@ export async function runRead(
 ): Promise<Answer> {
   const read = await readOrRefuse(parts, call, until);
   progress.pass('execute', isRefusal(read) ? 'refuse' : 'pass');
-  if (isRefusal(read)) return recordRefusal(parts, call, read, [], progress);
+  if (isRefusal(read)) return refused(parts, progress, call.principal, call, read);
   const { outcome, attempts } = read;
   const observed = observation(parts, call, outcome);
   const refusal = isRefusal(observed) ? observed : disclosure(call, observed);
   progress.pass('reconcile', refusal ? 'refuse' : 'pass');
-  if (refusal) return recordRefusal(parts, call, refusal, attempts, progress);
+  if (refusal) {
+    const { principal: { tenant, id: principal }, envelope: { subject, sessionId } } = call;
+    return refused(parts, progress, call.principal, call, refusal, {
+      attempts, ...(isRefusal(observed) ? { failedRead: repetition(call) } : {}),
+      ...(refusal.untrusted ? marking(call.tool, { tenant, principal, subject, sessionId }) : {}),
+    });
+  }
   const { told, seen } = tell(call, outcome as Extract<ReadOutcome, { kind: 'read' }>, observed as ObservedCall, legalActions);
   const operation = operationOf(call, progress, told, attempts);
   const decision = decisionReceipt(parts, progress, operation.tenant, observed as ObservedCall, { disposition: 'executed', operationId: operation.id });
@@ -42,13 +50,15 @@ export async function runRead(
   progress.decisionReceipt = decision.id;
   const stood = await parts.ledger.record({
     operation: { ...operation, writeId: randomUUID() }, receipts: [decision, effect], seen, ...marking(call.tool, operation), relaxed: call.tool.durability === 'relaxed',
+    repetition: repetition(call),
   });
   progress.pass('route');
   if (stood) return operationAnswer(operation, { progress, as: 'proposer' });
   // A read under the same call id came first: where it was an equal one, its answer is the one answer of this call.
   const first = await parts.ledger.get(operation.tenant, operation.id);
   if (first && !first.fingerprint.equals(operation.fingerprint)) {
-    return recordRefusal(parts, call, refuse('ID_CONFLICT', `The call id \`${operation.callId}\` stands for another call.`), attempts, progress);
+    const conflict = refuse('ID_CONFLICT', `The call id \`${operation.callId}\` stands for another call.`);
+    return refused(parts, progress, call.principal, call, conflict, { attempts });
   }
   return operationAnswer(first ?? operation, { progress, as: first ? 'again' : 'proposer' });
 }
@@ -131,16 +141,4 @@ function operationOf(call: FreshCall, progress: Progress, told: Told, attempts: 
     decisionReceipt: progress.decisionReceipt, effectReceipt: null, reviewId: null, dossier: null, answer: told as unknown as StoredAnswer,
     clock: { sinceCreated: 0, sinceFirstSent: null, untilSendBy: null, untilAbsent: null, untilReconcileBy: null, untilDue: null },
   };
-}
-
-/** A read that failed or was refused binds nothing: the same call is evaluated again. */
-async function recordRefusal(parts: Parts, call: FreshCall, refusal: Refusal, attempts: AttemptRecord[], progress: Progress): Promise<Answer> {
-  const answer = refusalAnswer(refusal, progress);
-  const receipt = decisionReceipt(parts, progress, call.principal.tenant, call, { disposition: answer.disposition, operationId: null, refusal });
-  receipt.body['attempts'] = attempts as unknown as Json;
-  const { principal, envelope } = call;
-  const session = { tenant: principal.tenant, principal: principal.id, subject: envelope.subject, sessionId: envelope.sessionId };
-  await parts.ledger.record({ receipts: [receipt], ...(refusal.untrusted ? marking(call.tool, session) : {}) });
-  answer.receipts = { decision: receipt.id, effect: null };
-  return answer;
 }

@@ -5,6 +5,7 @@ import { fromPointer, valueAt } from '../contract/pointer.js';
 import type { Refusal } from '../errors.js';
 import type { Disposition, Json, JsonObject, Outcome, Principal } from '../model.js';
 import { newReceiptId } from '../receipt-id.js';
+import { executionUse } from './budgets.js';
 import type { AdmittedCall, AuthorizedCall, ObservedCall, ParsedCall, PermittedCall, ShapedCall } from './calls.js';
 import type { Denial } from './authorize.js';
 import type { ItemOutcomes } from './item-outcomes.js';
@@ -41,7 +42,7 @@ export function decisionReceipt(
     generation: call?.generation ?? null,
     session_untrusted: call?.untrusted ?? null,
     approval: null, // none was given: a call that needs one is refused
-    budget: call && call.tool.effect !== 'none' ? { kind: 'executions', of: 'principal', per: 'day', limit: parts.settings.executionsPerPrincipalPerDay } : null,
+    budget: budgetOf(parts, call, refusal),
     refusal: refusal ? { code: refusal.code ?? refusal.refused, problem: refusal.refused, detail: refusal.detail, errors: (refusal.errors ?? []) as unknown as Json } : null,
   };
   return {
@@ -49,6 +50,12 @@ export function decisionReceipt(
     principal: progress.principal, tool: progress.toolName ?? '', disposition: decided.disposition, outcome: null,
     body: redacted(parts, body, progress.tool?.redact ?? [], call?.args ?? call?.given ?? {}),
   };
+}
+
+/** Which budget refused it, exactly as it stood; or for a write what it draws on, as that stood when the call was looked up. */
+function budgetOf(parts: Parts, call: CallSoFar | null, refusal: Refusal | undefined): Json {
+  if (refusal?.budget) return { ...refusal.budget };
+  return call && call.tool.effect !== 'none' ? { ...executionUse(call.session ?? null, parts.settings) } : null;
 }
 
 export interface Evidence {

@@ -38,6 +38,7 @@ export function problemAnswer(refusal: Refusal, incidentId?: string): ProblemDoc
     retry_after_ms: refusal.retryAfterMs ?? (alwaysPauses.has(problem.disposition) ? defaultPauseMs : null),
     trace: [],
     ...(refusal.nearestTools && { nearest_tools: refusal.nearestTools }),
+    ...(refusal.budget && { budget: refusal.budget }),
     ...(incidentId !== undefined && { incident_id: incidentId }),
   };
 }

@@ -52,7 +52,8 @@ export function createServer(plane: Plane, { limits, log, metrics }: ServerParts
     },
     // While closing, the gate itself says `DRAINING` as a problem document; Fastify's own 503 is not one.
     return503OnClosing: false,
-    routerOptions: { maxParamLength: 256 },
+    // A session id of 512 bytes, percent-encoded.
+    routerOptions: { maxParamLength: 1536 },
     ajv: { customOptions: { coerceTypes: false, removeAdditional: false, useDefaults: false, allErrors: false } },
     clientErrorHandler: sockets.clientError,
     frameworkErrors: onFailure,

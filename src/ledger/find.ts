@@ -1,19 +1,11 @@
 /** Has this been answered? One statement for all look-ups that wait: the call identity, the newest generation, what the session saw. */
-import type { Operation } from '../gate/ports.js';
+import type { Ledger, Operation, Reading, SessionStanding } from '../gate/ports.js';
 import type { Statement } from './connection.js';
 import { keptColumn } from './entity-states.js';
 import { hex, operationColumns, type OperationRow, toOperation } from './operation-row.js';
 import type { Sealer } from './seal.js';
 
-export interface FindQuery {
-  tenant: string;
-  callKey: Buffer | null;
-  identity: Buffer;
-  seen: { principal: string; subject: string; sessionId: string; entity: string } | null;
-  guardKeys: readonly string[];
-  trust?: { principal: string; subject: string; sessionId: string } | null;
-  kept?: readonly { service: string; entity: string }[];
-}
+export type FindQuery = Parameters<Ledger['find']>[0];
 
 export interface FoundRow {
   callFingerprint: Buffer | null;
@@ -24,6 +16,8 @@ export interface FoundRow {
   guardEpochs: number[];
   guarded: boolean;
   kept: (string | null)[];
+  session: SessionStanding | null;
+  reading: Reading | null;
 }
 
 const findText = `
@@ -31,13 +25,25 @@ select q.n, a.fingerprint as call_fingerprint, a.operation_id as call_operation,
   (select json_build_object('epochs', json_agg(coalesce(g.epoch, 0) order by k.place), 'held', count(g.operation_id) > 0)
    from unnest(q.guard_keys) with ordinality as k (guard_key, place)
    left join lateral (select g.epoch, g.operation_id from guards g where g.tenant = q.tenant and g.guard_key = k.guard_key limit 1) g on true) as guards,${keptColumn},
+  ss.root_session_id as root, b.quota as purse_quota, b.used as purse_used, p.quota as proposal_quota, f.refused,
+  r.times as read_times, r.operation_id as last_read, r.after_write as read_after, w.operation_id as newest_write,
   ${operationColumns}
 from json_to_recordset($1::json) as q (
   n integer, tenant text, call_key bytea, identity bytea, principal text, subject text, session_id text, entity text, asks_trust boolean, guard_keys text[],
-  kept_services text[], kept_entities text[])
+  kept_services text[], kept_entities text[],
+  own text, task text, purse text, tool text, read_key bytea)
 left join calls a on a.tenant = q.tenant and a.call_key = q.call_key
 left join session_entities s on s.tenant = q.tenant and s.principal = q.principal and s.subject = q.subject
   and s.session_id = q.session_id and s.entity = q.entity
+left join sessions ss on ss.tenant = q.tenant and ss.session_id = q.session_id
+left join budgets b on b.tenant = q.tenant and b.scope = coalesce('session:' || ss.root_session_id, q.purse) and b.kind = 'executions'
+left join budgets p on p.tenant = q.tenant and p.scope = 'session:' || ss.root_session_id and p.kind = 'proposals'
+left join session_refusals f on f.tenant = q.tenant and f.scope = coalesce('session:' || ss.root_session_id, q.own) and f.tool = q.tool and f.task = q.task
+left join session_reads r on r.tenant = q.tenant and r.read_key = q.read_key
+left join lateral (
+  select n.operation_id from operations n
+  where q.read_key is not null and n.tenant = q.tenant and n.session_id = q.session_id and n.effect <> 'none' and n.state = 'committed'
+  order by n.settled_at desc limit 1) w on true
 left join lateral (
   select true as untrusted from untrusted_sessions m
   where q.asks_trust and m.tenant = q.tenant and m.principal = q.principal and m.subject = q.subject and m.session_id = q.session_id limit 1) u on true
@@ -46,27 +52,48 @@ left join lateral (
 
 export function findStatement(queries: FindQuery[]): Statement {
   const rows = queries.map((query, n) => ({
-    n, tenant: query.tenant, call_key: query.callKey ? hex(query.callKey) : null, identity: hex(query.identity),
-    principal: (query.seen ?? query.trust)?.principal ?? null, subject: (query.seen ?? query.trust)?.subject ?? null,
-    session_id: (query.seen ?? query.trust)?.sessionId ?? null, entity: query.seen?.entity ?? null, asks_trust: !!query.trust, guard_keys: query.guardKeys,
+    n, tenant: query.tenant, call_key: query.callKey ? hex(query.callKey) : null, identity: query.identity ? hex(query.identity) : null,
+    principal: (query.seen ?? query.trust)?.principal ?? null, subject: (query.seen ?? query.trust)?.subject ?? null, asks_trust: !!query.trust,
+    session_id: query.session?.id ?? (query.seen ?? query.trust)?.sessionId ?? null,
+    entity: query.seen?.entity ?? null, guard_keys: query.guardKeys, own: query.session?.own ?? null, task: query.session?.task ?? null,
+    purse: query.session?.purse ?? null, tool: query.session?.tool ?? null, read_key: query.readKey ? hex(query.readKey) : null,
     kept_services: (query.kept ?? []).map(({ service }) => service), kept_entities: (query.kept ?? []).map(({ entity }) => entity),
   }));
   return { name: 'find', text: findText, values: [JSON.stringify(rows)] };
 }
 
-export function toFoundRows(count: number, rows: OperationRow[], sealer: Sealer): FoundRow[] {
-  const found: FoundRow[] = Array.from({ length: count }, () => ({ callFingerprint: null, callOperation: null, current: null, seenVersion: null, untrusted: false, guardEpochs: [], guarded: false, kept: [] }));
-  for (const row of rows) {
-    found[row['n'] as number] = {
-      callFingerprint: row['call_fingerprint'] as Buffer | null,
-      callOperation: row['call_operation'] as string | null,
-      current: row['operation_id'] === null ? null : toOperation(row, sealer),
-      seenVersion: row['seen_version'] as string | null,
-      untrusted: row['untrusted'] as boolean,
-      guardEpochs: (row['guards'] as { epochs: number[] | null }).epochs ?? [],
-      guarded: (row['guards'] as { held: boolean }).held,
-      kept: (row['kept'] as (string | null)[] | null) ?? [],
-    };
-  }
-  return found;
+export function toFoundRows(queries: FindQuery[], rows: OperationRow[], sealer: Sealer): FoundRow[] {
+  const byPlace = new Map(rows.map((row) => [row['n'], row]));
+  return queries.map((query, n) => toFound(query, byPlace.get(n) as OperationRow, sealer));
+}
+
+function toFound(query: FindQuery, row: OperationRow, sealer: Sealer): FoundRow {
+  return {
+    callFingerprint: row['call_fingerprint'] as Buffer | null,
+    callOperation: row['call_operation'] as string | null,
+    current: row['operation_id'] === null ? null : toOperation(row, sealer),
+    seenVersion: row['seen_version'] as string | null,
+    untrusted: row['untrusted'] as boolean,
+    guardEpochs: (row['guards'] as { epochs: number[] | null }).epochs ?? [],
+    guarded: (row['guards'] as { held: boolean }).held,
+    kept: (row['kept'] as (string | null)[] | null) ?? [],
+    session: query.session ? toStanding(row) : null,
+    reading: query.readKey ? toReading(row) : null,
+  };
+}
+
+function toStanding(row: OperationRow): SessionStanding {
+  const quota = row['purse_quota'] as number | null;
+  return {
+    root: row['root'] as string | null,
+    executions: quota === null ? null : { limit: quota, used: row['purse_used'] as number },
+    proposals: { limit: row['proposal_quota'] as number | null, used: (row['refused'] as number | null) ?? 0 },
+  };
+}
+
+/** What was read before another write of the session is no repeat. */
+function toReading(row: OperationRow): Reading {
+  const afterWrite = row['newest_write'] as string | null;
+  const same = row['read_times'] !== null && row['read_after'] === afterWrite;
+  return { afterWrite, times: same ? (row['read_times'] as number) : 0, last: same ? (row['last_read'] as string | null) : null };
 }

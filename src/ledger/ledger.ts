@@ -1,8 +1,9 @@
 /** The gate's ledger over Postgres: two lanes (commits, look-ups) and a small pool for everything that is not on a call's path. */
 import type pg from 'pg';
 import { LedgerUnavailable } from '../errors.js';
-import type { CallAlias, Entry, Found, Intent, Ledger, Operation, Reservation, Transition } from '../gate/ports.js';
+import type { CallAlias, ChargedRefusal, Entry, Found, Intent, Ledger, Operation, Purse, Reservation, Transition, TurnDraw } from '../gate/ports.js';
 import type { OperationState } from '../model.js';
+import type { Sessions } from '../ports.js';
 import { type ConnectionOptions, createPool, errorKind, isReadOnly, LaneConnection, Unwritable, type Statement } from './connection.js';
 import { handOverStatement, orphanGuardsStatement, renewStatement, takeStatement, toTaken, witnessStatement } from './due.js';
 import { moveStatement } from './entity-states.js';
@@ -11,12 +12,16 @@ import { Lane } from './lane.js';
 import { lockStatement } from './locks-in-order.js';
 import { hex, operationColumns, type OperationRow, toOperation } from './operation-row.js';
 import { type RecordResult, recordStatement } from './record.js';
+import { type RefusalRow, refuseStatement, toSpent } from './refusals.js';
+import { forgetReads, type ReadMade, repetitionStatement } from './repetition.js';
 import { fundStatement, intentKeys, type ReserveRow, reserveStatement, toReservations, unclaimVain } from './reserve.js';
 import { adoptStatement, countReviewsStatement, type EscalatedReview, type EscalatedRow, escalateStatement, toEscalated } from './review-deadlines.js';
 import type { Sealer } from './seal.js';
 import { type Told, toldStatement } from './seen.js';
 import { lastStatement, rememberStatement } from './session-results.js';
+import { openSessions } from './sessions.js';
 import { type TransitionResult, transitionStatement } from './transition.js';
+import { rememberTurns, toUndrawn, turnKey, turnStatements, type TurnRow } from './turns.js';
 import { markStatement } from './untrusted.js';
 
 export interface LedgerOptions extends ConnectionOptions {
@@ -26,15 +31,17 @@ export interface LedgerOptions extends ConnectionOptions {
   observed?(lane: 'commit' | 'find', rows: number, seconds: number): void;
 }
 
-type Commit = { intent: Intent } | { transition: Transition } | { entry: Entry };
-type Committed = Reservation | boolean;
+type Commit = { intent: Intent } | { transition: Transition } | { entry: Entry } | { refusal: ChargedRefusal } | { draw: TurnDraw };
+type Committed = Reservation | boolean | Purse | null;
 
 export interface LedgerStore extends Ledger {
   readonly pool: pg.Pool;
+  readonly sessions: Sessions;
   take(owner: string, leaseMs: number, limit: number): Promise<Operation[]>;
   renew(owner: string, leaseMs: number, held: { tenant: string; id: string; fence: number }[]): Promise<void>;
   handOver(owner: string): Promise<void>;
-  removeOrphanGuards(olderThanMs: number): Promise<void>;
+  /** Removes what crashes left behind and nobody asks for any more. */
+  tidy(guardsOlderThanMs: number): Promise<void>;
   /** Reviews whose deadline has passed and that nobody has been told of yet. */
   escalateReviews(): Promise<EscalatedReview[]>;
   /** Opens a review for whatever is in that state without one. */
@@ -54,6 +61,7 @@ export function openLedger(options: LedgerOptions, sealer: Sealer): LedgerStore 
   const commitConnection = new LaneConnection(options);
   const findConnection = new LaneConnection(options);
   const funded = new Set<string>();
+  const sessions = openSessions(pool);
 
   const commits = new Lane<Commit, Committed>({
     async flush(items) {
@@ -65,7 +73,7 @@ export function openLedger(options: LedgerOptions, sealer: Sealer): LedgerStore 
         throw error;
       }
     },
-    keys: (item) => ('intent' in item ? intentKeys(item.intent) : []),
+    keys: (item) => ('intent' in item ? intentKeys(item.intent) : 'draw' in item ? [turnKey(item.draw)] : []),
     kind: errorKind,
     maxBatch: options.maxBatch,
     maxQueue: options.maxQueue,
@@ -74,7 +82,7 @@ export function openLedger(options: LedgerOptions, sealer: Sealer): LedgerStore 
   const finds = new Lane<FindQuery, FoundRow>({
     async flush(items) {
       const results = await findConnection.run([findStatement(items)]);
-      return toFoundRows(items.length, results.get('find')?.rows as OperationRow[], sealer);
+      return toFoundRows(items, results.get('find')?.rows as OperationRow[], sealer);
     },
     kind: errorKind,
     maxBatch: options.maxBatch,
@@ -110,6 +118,8 @@ export function openLedger(options: LedgerOptions, sealer: Sealer): LedgerStore 
     reserve: (intent) => commits.add({ intent }) as Promise<Reservation>,
     transition: (transition) => commits.add({ transition }, true) as Promise<boolean>,
     record: (entry) => commits.add({ entry }) as Promise<boolean>,
+    refuse: (refusal) => commits.add({ refusal }) as Promise<Purse | null>,
+    drawTurn: rememberTurns((draw) => commits.add({ draw }) as Promise<Purse | null>),
     async alias(alias: CallAlias) {
       await plain({
         name: 'alias',
@@ -130,7 +140,12 @@ export function openLedger(options: LedgerOptions, sealer: Sealer): LedgerStore 
     take: async (owner, leaseMs, limit) => toTaken(await plain<OperationRow>(takeStatement(owner, leaseMs, limit)), sealer),
     renew: async (owner, leaseMs, held) => void (await plain(renewStatement(owner, leaseMs, held))),
     handOver: async (owner) => void (await plain(handOverStatement(owner))),
-    removeOrphanGuards: async (olderThanMs) => void (await plain(orphanGuardsStatement(olderThanMs))),
+    sessions,
+    context: (query) => sessions.context(query),
+    async tidy(guardsOlderThanMs) {
+      await plain(orphanGuardsStatement(guardsOlderThanMs));
+      await plain(forgetReads);
+    },
     escalateReviews: async () => toEscalated(await plain<EscalatedRow>(escalateStatement())),
     adoptReviews: async (deadlineMs) => void (await plain(adoptStatement(deadlineMs))),
     async countReviews() {
@@ -160,48 +175,63 @@ export function openLedger(options: LedgerOptions, sealer: Sealer): LedgerStore 
   };
 }
 
-/** One transaction, its locks in one order on every replica (locks-in-order.ts): transitions, intents, entries, and what sessions were told. */
+/** One transaction, its locks in one order on every replica (locks-in-order.ts): transitions, intents, entries, refusals, turns, and what sessions read and were told. */
 async function flush(connection: LaneConnection, items: Commit[], sealer: Sealer, funded: Set<string>): Promise<Committed[]> {
-  const { transitions, intents, entries } = sorted(items);
-  await fund(connection, intents.map(({ intent }) => intent), funded);
-  const results = await connection.run(written(() => statementsOf(transitions, intents, entries, sealer)));
+  const sorted = sort(items);
+  const { transitions, intents, entries, refusals, draws } = sorted;
+  const meant = intents.map(({ item }) => item);
+  await fund(connection, meant, funded);
+  const results = await connection.run(written(() => statementsOf(sorted, sealer)));
 
   const rowsOf = <Row>(name: string): Row[] => (results.get(name)?.rows ?? []) as Row[];
   const committed: Committed[] = new Array<Committed>(items.length);
-  const moved = rowsOf<TransitionResult>('transition');
-  transitions.forEach(({ at }, n) => { committed[at] = moved[n]?.moved ?? false; });
-  const meant = intents.map(({ intent }) => intent);
+  const place = <Row>(sent: Placed<unknown>[], rows: Row[], result: (row: Row) => Committed): void => {
+    for (const [n, { at }] of sent.entries()) committed[at] = result(rows[n] as Row);
+  };
   const reserved = rowsOf<ReserveRow>('reserve');
-  toReservations(meant, reserved).forEach((reservation, n) => { committed[intents[n]?.at as number] = reservation; });
-  const recorded = rowsOf<RecordResult>('record');
-  entries.forEach(({ at }, n) => { committed[at] = recorded[n]?.stood ?? false; });
+  place(transitions, rowsOf<TransitionResult>('transition'), ({ moved }) => moved);
+  place(intents, toReservations(meant, reserved), (reservation) => reservation);
+  place(entries, rowsOf<RecordResult>('record'), ({ stood }) => stood);
+  place(refusals, rowsOf<RefusalRow>('refuse'), toSpent);
+  place(draws, rowsOf<TurnRow>('turns'), toUndrawn);
   for (const [n, intent] of meant.entries()) if (purseMissing(reserved[n] as ReserveRow, intent)) funded.delete(purseKey(intent));
   const vain = unclaimVain(meant, reserved);
   if (vain) await connection.run([vain]);
   return committed;
 }
 
+interface Placed<T> { at: number; item: T }
+
 interface Sorted {
-  transitions: { at: number; transition: Transition }[];
-  intents: { at: number; intent: Intent }[];
-  entries: { at: number; entry: Entry }[];
+  transitions: Placed<Transition>[];
+  intents: Placed<Intent>[];
+  entries: Placed<Entry>[];
+  refusals: Placed<ChargedRefusal>[];
+  draws: Placed<TurnDraw>[];
 }
 
-function sorted(items: Commit[]): Sorted {
-  const transitions = items.flatMap((item, at) => ('transition' in item ? [{ at, transition: item.transition }] : []));
-  transitions.sort((a, b) => order(a.transition.tenant, b.transition.tenant) || order(a.transition.operationId, b.transition.operationId));
+function sort(items: Commit[]): Sorted {
+  const transitions = items.flatMap((item, at) => ('transition' in item ? [{ at, item: item.transition }] : []));
+  transitions.sort((a, b) => order(a.item.tenant, b.item.tenant) || order(a.item.operationId, b.item.operationId));
   return {
     transitions,
-    intents: items.flatMap((item, at) => ('intent' in item ? [{ at, intent: item.intent }] : [])),
-    entries: items.flatMap((item, at) => ('entry' in item ? [{ at, entry: item.entry }] : [])),
+    intents: items.flatMap((item, at) => ('intent' in item ? [{ at, item: item.intent }] : [])),
+    entries: items.flatMap((item, at) => ('entry' in item ? [{ at, item: item.entry }] : [])),
+    refusals: items.flatMap((item, at) => ('refusal' in item ? [{ at, item: item.refusal }] : [])),
+    draws: items.flatMap((item, at) => ('draw' in item ? [{ at, item: item.draw }] : [])),
   };
 }
 
-function statementsOf(...[transitions, intents, entries, sealer]: [Sorted['transitions'], Sorted['intents'], Sorted['entries'], Sealer]): Statement[] {
-  const moves = transitions.map(({ transition }) => transition);
-  const meant = intents.map(({ intent }) => intent);
-  const marks = [...moves.flatMap(({ mark }) => mark ?? []), ...entries.flatMap(({ entry }) => entry.mark ?? [])];
-  const told = [...moves.flatMap(toldBy), ...entries.flatMap(({ entry }) => toldByEntry(entry))];
+function statementsOf(sorted: Sorted, sealer: Sealer): Statement[] {
+  const itemsOf = <T>(placed: Placed<T>[]): T[] => placed.map(({ item }) => item);
+  const moves = itemsOf(sorted.transitions);
+  const meant = itemsOf(sorted.intents);
+  const entries = itemsOf(sorted.entries);
+  const refusals = itemsOf(sorted.refusals);
+  const draws = itemsOf(sorted.draws);
+  const marks = [...moves.flatMap(({ mark }) => mark ?? []), ...entries.flatMap(({ mark }) => mark ?? [])];
+  const reads = entries.flatMap(readBy);
+  const told = [...moves.flatMap(toldBy), ...entries.flatMap(toldByEntry)];
   const moving = moves.flatMap(({ moves: each = [], ...written }) => each.map((move) => ({ ...written, move })));
   const remembering = moves.flatMap(({ remembered, ...written }) => (remembered ? [{ ...written, remembered }] : []));
   const lock = lockStatement(moves, meant);
@@ -210,8 +240,11 @@ function statementsOf(...[transitions, intents, entries, sealer]: [Sorted['trans
     ...(moves.length > 0 ? [transitionStatement(moves, sealer)] : []),
     ...(moving.length > 0 ? [moveStatement(moving)] : []),
     ...(meant.length > 0 ? [reserveStatement(meant, sealer)] : []),
-    ...(entries.length > 0 ? [recordStatement(entries.map(({ entry }) => entry), sealer, relaxes(transitions, intents, entries))] : []),
+    ...(entries.length > 0 ? [recordStatement(entries, sealer, relaxes(sorted))] : []),
     ...(marks.length > 0 ? [markStatement(marks)] : []),
+    ...(refusals.length > 0 ? [refuseStatement(refusals)] : []),
+    ...(draws.length > 0 ? turnStatements(draws) : []),
+    ...(reads.length > 0 ? [repetitionStatement(reads)] : []),
     ...(told.length > 0 ? [toldStatement(told)] : []),
     ...(remembering.length > 0 ? [rememberStatement(remembering)] : []),
   ];
@@ -221,8 +254,14 @@ function statementsOf(...[transitions, intents, entries, sealer]: [Sorted['trans
  * A flush is as durable as what needs it most in it. What a session was told of an entity, and that it is marked, decides later calls, so a
  * read that says either is never relaxed.
  */
-function relaxes(transitions: Sorted['transitions'], intents: Sorted['intents'], entries: Sorted['entries']): boolean {
-  return transitions.length === 0 && intents.length === 0 && entries.every(({ entry }) => entry.relaxed && !entry.mark && !entry.seen?.length);
+function relaxes({ transitions, intents, entries, refusals, draws }: Sorted): boolean {
+  const others = [transitions, intents, refusals, draws];
+  return others.every(({ length }) => length === 0) && entries.every(({ item }) => item.relaxed && !item.mark && !item.seen?.length);
+}
+
+function readBy({ operation, repetition, receipts }: Entry): ReadMade[] {
+  const tenant = operation?.tenant ?? receipts[0]?.tenant;
+  return repetition && tenant !== undefined ? [{ tenant, repetition, operation: operation ?? null }] : [];
 }
 
 function toldBy({ operationId, writeId, seen = [], told = [] }: Transition): Told[] {
@@ -257,7 +296,7 @@ async function fund(connection: LaneConnection, intents: Intent[], funded: Set<s
   const missing = new Map<string, { tenant: string; scope: string; quota: number }>();
   for (const intent of intents) {
     const { budget, operation } = intent;
-    if (budget && !funded.has(purseKey(intent))) missing.set(purseKey(intent), { tenant: operation.tenant, ...budget });
+    if (budget && !budget.opened && !funded.has(purseKey(intent))) missing.set(purseKey(intent), { tenant: operation.tenant, scope: budget.scope, quota: budget.quota });
   }
   if (missing.size === 0) return;
   await connection.run([fundStatement([...missing.values()])]);

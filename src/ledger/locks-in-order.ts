@@ -1,7 +1,8 @@
 /**
  * The order of locks in a flush that both settles and reserves, the same on every replica so that no two flushes wait for each other:
- * purses, guard keys, operations, call identities, and last what sessions were told; each sorted by key. A flush that settles releases
- * guard keys before it claims others, so it takes all of both beforehand, here.
+ * purses of executions, guard keys, operations, call identities, counters of refusals, purses of turns and their turns, and last what
+ * sessions have read and were told; each sorted by key. A flush that settles releases guard keys before it claims others, so it takes
+ * all of both beforehand, here.
  */
 import type { Intent, Transition } from '../gate/ports.js';
 import type { Statement } from './connection.js';

@@ -17,7 +17,7 @@ import { announceSettled, dueTopic } from '../gate/topics.js';
 export interface SweeperOptions {
   parts: Parts;
   take(limit: number): Promise<Operation[]>;
-  removeOrphanGuards(): Promise<void>;
+  tidy(): Promise<void>;
   escalateReviews(): Promise<{ tenant: string; id: string; operationId: string; tool: string; reason: string }[]>;
   adoptReviews(): Promise<void>;
   intervalMs: number;
@@ -63,8 +63,8 @@ export class Sweeper {
   }
 
   private async sweep(): Promise<void> {
-    const { concurrency, take, removeOrphanGuards, adoptReviews } = this.options;
-    if (this.sweeps++ % leftoversEvery === 0) await Promise.all([removeOrphanGuards(), adoptReviews()]);
+    const { concurrency, take, tidy, adoptReviews } = this.options;
+    if (this.sweeps++ % leftoversEvery === 0) await Promise.all([tidy(), adoptReviews()]);
     if (this.sweeps % escalationEvery === 0) await this.escalate();
     const room = concurrency - this.working.size;
     if (room <= 0) return;

@@ -23,7 +23,7 @@ const proposal = (change: { ownKey?: boolean; effect?: 'none' | 'write'; windowM
 const operation = (change: Partial<Operation> = {}): Operation => ({
   id: 'op_1', identity, generation: 1, upstreamKey: 'op_1', state: 'committed', outcome: 'committed', fingerprint: ours, callId: 'c-1', clock: { sinceCreated: 1_000 }, ...change,
 }) as Operation;
-const found = (change: Partial<FoundEarlier> = {}): FoundEarlier => ({ call: null, current: null, seenVersion: null, untrusted: false, guardEpochs: [], guarded: false, kept: [], readBefore: null, ...change });
+const found = (change: Partial<FoundEarlier> = {}): FoundEarlier => ({ call: null, current: null, seenVersion: null, untrusted: false, guardEpochs: [], guarded: false, kept: [], session: null, reading: null, readBefore: null, repeated: null, ...change });
 const standsFor = (given: Operation, fingerprint = ours): FoundEarlier['call'] => ({ fingerprint, operationId: given.id, operation: given });
 
 const withoutEffect: OperationState[] = ['rejected', 'failed', 'rate_limited', 'cancelled', 'abandoned'];

@@ -37,7 +37,7 @@ describe('what nobody foresaw', () => {
 
   it.each<[string, string, RequestInit]>([
     ['an unknown path', '/nope', {}], ['another method', '/v1/calls', { method: 'GET' }], ['a body that nobody takes', '/nope', { method: 'POST', body: 'text' }],
-    ['bad percent-encoding', '/v1/operations/%zz', {}], ['an endless segment', `/v1/operations/${'a'.repeat(600)}`, {}], ['a prototype name', '/__proto__', {}],
+    ['bad percent-encoding', '/v1/operations/%zz', {}], ['an endless segment', `/v1/operations/${'a'.repeat(1_600)}`, {}], ['a prototype name', '/__proto__', {}],
   ])('%s is a problem document with 404', async (_what, path, init) => {
     const { agent, control, logged } = await listen();
     for (const base of [agent, control]) {

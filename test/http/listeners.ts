@@ -6,7 +6,7 @@ import { readOpenapi } from '../../src/http/control/openapi.js';
 import { buildControlServer } from '../../src/http/control/server.js';
 import { drain } from '../../src/http/drain.js';
 import { refuse } from '../../src/errors.js';
-import type { AgentDoor, Authenticator, Health, Records, RequestMetrics, ReviewDesk } from '../../src/ports.js';
+import type { AgentDoor, Authenticator, Health, Records, RequestMetrics, ReviewDesk, SessionContextView, Sessions, SessionView } from '../../src/ports.js';
 import { type App, defaultLimits, type HttpLimits } from '../../src/http/server.js';
 import type { Answer, Principal, Role } from '../../src/model.js';
 
@@ -36,12 +36,22 @@ const keys: Record<string, Principal> = {
 export const as = (name: string) => ({ authorization: `Bearer cg_${name}` });
 
 const answersResults = async () => ({ results: [executed] });
+const session = (id: string): SessionView => ({
+  id, parent_session_id: null, root_session_id: id, created_by: 'application', created_at: '2026-01-01T00:00:00.000Z',
+  budgets: { executions: { limit: 50, used: 1 }, turns: { limit: 32, used: 2 }, proposals: { limit: 3, used: 1, refused: [{ tool: 't', intent_id: null, used: 1 }] } },
+});
+const emptyContext: SessionContextView = {
+  session_id: 's', text: 'Nothing.', entities: [{ entity: 'order:O-1', state: null, version: null, observed_at: '2026-01-01T00:00:00.000Z', legal_actions: [] }],
+  budgets: { executions: { of: 'principal', per: 'day', limit: 50, used: 1 }, turns: { limit: 32, used: 2 }, proposals: { limit: 3, used: 0, refused: [] } },
+};
+
 const answersExecuted = async (): Promise<Answer> => executed;
 
 export interface Script {
   door?: Partial<AgentDoor>;
   records?: Partial<Records>;
   reviews?: Partial<ReviewDesk>;
+  sessions?: Partial<Sessions>;
   health?: Health;
   authenticator?: Authenticator;
   limits?: Partial<HttpLimits>;
@@ -74,12 +84,14 @@ export function build(script: Script = {}): Omit<Listeners, 'agent' | 'control' 
   };
   const agentApp = buildAgentServer({
     ...shared,
-    door: { propose: answersExecuted, batch: answersResults, turn: answersResults, operation: answersExecuted, result: async () => ({ page: { text: '{}', offset: 0, bytes: 2, next_offset: null } }), cancel: answersExecuted, tools: () => [], ...script.door },
+    door: { propose: answersExecuted, batch: answersResults, turn: answersResults, operation: answersExecuted, result: async () => ({ page: { text: '{}', offset: 0, bytes: 2, next_offset: null } }), cancel: answersExecuted, tools: () => [], context: async () => emptyContext, ...script.door },
   });
   const controlApp = buildControlServer({
     ...shared,
     openapi,
     contracts: { status: () => ({ digest: 'sha256:0', loaded_at: '2026-01-01T00:00:00.000Z', tools: [], refused: null }) },
+    sessions: { put: async ({ id }) => session(id), get: async (_tenant, id) => (id === 'known' ? session(id) : null), ...script.sessions },
+    sessionBudgets: { executions: 50, proposals: 3, turns: 32 },
     records: {
       receipts: async () => ({ items: [], next_cursor: null }), receipt: async () => null,
       operations: async () => ({ items: [], next_cursor: null }), operation: async () => null, ...script.records,

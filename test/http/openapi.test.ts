@@ -100,7 +100,7 @@ describe('real answers over real sockets satisfy the schemas', () => {
 
   it('answers of every disposition that is no refusal, with no member that is not described', async () => {
     for (const disposition of ['executed', 'replayed', 'pending', 'unknown', 'approval_required', 'review'] as const) {
-      const answer = { ...executed, disposition, duplicate_of: 'c-0', verify_with: { tool: 'get_credit_receipt', arguments: {} }, review_id: 'rev_1', result_part: { text: '{', offset: 0, bytes: 9, next_offset: 1, href: '/v1/operations/op_1/result?offset=1' }, detail: 'It was sent.', code: 'RECONCILING' };
+      const answer = { ...executed, disposition, duplicate_of: 'c-0', verify_with: { tool: 'get_credit_receipt', arguments: {} }, review_id: 'rev_1', result_part: { text: '{', offset: 0, bytes: 9, next_offset: 1, href: '/v1/operations/op_1/result?offset=1' }, notice: 'REPEATED_READ' as const, observed_at: '2026-01-01T00:00:00.000Z', detail: 'It was sent.', code: 'RECONCILING' };
       const { agent } = await listen({ door: { propose: async () => answer } });
       const body = await held('post', '/v1/calls', await post(`${agent}/v1/calls`, as('agent')));
       expect(Object.keys(body as object).filter((member) => !membersOf('Answer').has(member))).toEqual([]);
@@ -108,7 +108,7 @@ describe('real answers over real sockets satisfy the schemas', () => {
   });
 
   it.each(Object.keys(problems) as ProblemCode[])('the refusal %s, if a call can meet it', async (code) => {
-    const refusal = refuse(code, 'x', { nearestTools: ['a'], errors: [{ pointer: '/a', code: 'A', message: 'm', expected: 1, nearest: 'b' }] });
+    const refusal = refuse(code, 'x', { nearestTools: ['a'], budget: { kind: 'proposals', of: 'session', per: 'tool and intent', limit: 3, used: 3, tool: 't', intent_id: null }, errors: [{ pointer: '/a', code: 'A', message: 'm', expected: 1, nearest: 'b' }] });
     const { agent } = await listen({ door: { propose: async () => problemAnswer(refusal, 'inc_1') } });
     const body = await held('post', '/v1/calls', await post(`${agent}/v1/calls`, as('agent')));
     expect(Object.keys(body as object).filter((member) => !membersOf('Answer', 'Problem').has(member))).toEqual([]);
@@ -131,6 +131,7 @@ describe('real answers over real sockets satisfy the schemas', () => {
     for (const path of ['op_1/result?offset=-1', '!/result']) await held('get', '/v1/operations/{id}/result', await fetch(`${agent}/v1/operations/${path}`, { headers: as('agent') }));
     await held('post', '/v1/operations/{id}/cancel', await post(`${agent}/v1/operations/op_1/cancel`, as('agent')));
     await held('get', '/v1/tools', await fetch(`${agent}/v1/tools`, { headers: as('agent') }));
+    for (const query of ['', '?x=1']) await held('get', '/v1/sessions/{id}/context', await fetch(`${agent}/v1/sessions/s/context${query}`, { headers: as('agent') }));
     for (const dialect of ['openai-chat', 'openai-responses', 'anthropic', 'gemini', 'mcp', 'other']) {
       await held('get', '/v1/tools', await fetch(`${agent}/v1/tools?dialect=${dialect}`, { headers: as('agent') }));
     }
@@ -164,6 +165,11 @@ describe('real answers over real sockets satisfy the schemas', () => {
     const visit = async (path: string, url: string, headers: Record<string, string> = as('auditor')) => held('get', path, await fetch(control + url, { headers }));
     for (const url of ['/v1/receipts', '/v1/receipts?limit=0', '/v1/receipts?x=1']) await visit('/v1/receipts', url);
     for (const url of ['/v1/operations', '/v1/operations?state=odd']) await visit('/v1/operations', url);
+    for (const id of ['known', 'unknown']) await visit('/v1/sessions/{id}', `/v1/sessions/${id}`);
+    const put = async (body: string, who = 'application') =>
+      held('put', '/v1/sessions/{id}', await fetch(`${control}/v1/sessions/s`, { method: 'PUT', headers: { ...as(who), ...json }, body }));
+    for (const body of ['{}', '{"budgets":{"turns":1}}', '{"budgets":{"turns":-1}}', '{"budget":{}}', '{', '[]', '{"a":1,"a":2}']) await put(body);
+    await put('{}', 'auditor');
     for (const id of ['rcp_1', 'rcp_2']) await visit('/v1/receipts/{id}', `/v1/receipts/${id}`);
     for (const id of ['op_1', 'op_2']) await visit('/v1/operations/{id}', `/v1/operations/${id}`);
     for (const headers of [{}, as('agent')]) await visit('/v1/receipts', '/v1/receipts', headers);

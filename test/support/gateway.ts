@@ -46,6 +46,12 @@ export class Agent {
     }));
   }
 
+  async put(path: string, body: object): Promise<Sent> {
+    return read(await fetch(this.url + path, {
+      method: 'PUT', body: JSON.stringify(body), headers: { authorization: `Bearer ${this.key}`, 'content-type': 'application/json' },
+    }));
+  }
+
   async get(path: string, headers: Record<string, string> = {}): Promise<Sent> {
     return read(await fetch(this.url + path, { headers: { authorization: `Bearer ${this.key}`, ...headers } }));
   }
@@ -140,6 +146,8 @@ export async function openHouse(env: Record<string, string> = {}): Promise<House
     env: {
       DATABASE_URL: databaseUrl, CALLGATE_SECRETS_KEY_PEPPER: pepper, CALLGATE_SECRETS_SEAL_KEY: sealKey, CALLGATE_AGENT_PORT: '0', CALLGATE_CONTROL_PORT: '0',
       CALLGATE_CONTRACTS_FOLDER: projectFile('examples', 'retail', 'contracts'), CALLGATE_LOG_LEVEL: 'error', CALLGATE_DATABASE_POOL_SIZE: '5',
+      // Few tests are about budgets; the others share sessions without counting.
+      CALLGATE_BUDGETS_PROPOSALS: '1000', CALLGATE_BUDGETS_TURNS: '100000',
       RETAIL_URL: service.url, RETAIL_TOKEN: token, ...env,
     },
     close: () => service.close(),

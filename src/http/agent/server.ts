@@ -7,6 +7,7 @@ import { dialectRoutes } from '../dialects/routes.js';
 import { callRoutes } from './calls.js';
 import { operationRoutes } from './operations.js';
 import type { AgentServerParts } from './parts.js';
+import { sessionRoutes } from './sessions.js';
 import { toolRoutes } from './tools.js';
 
 /** Builds and does not listen: `await app.listen({ host, port })` does. */
@@ -19,6 +20,7 @@ export function buildAgentServer(parts: AgentServerParts): App {
     scope.register(batchRoutes, parts);
     scope.register(dialectRoutes, parts);
     scope.register(operationRoutes, parts);
+    scope.register(sessionRoutes, parts);
     scope.register(toolRoutes, parts);
   });
   return app;

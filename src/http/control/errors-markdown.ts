@@ -1,6 +1,6 @@
 /** docs/errors.md, from the one table of problems. */
 import { type Problem, problems } from '../../errors.js';
-import { nextActionMeanings } from './next-actions.js';
+import { nextActionMeanings } from '../../next-actions.js';
 
 /** A test holds the committed file against this text and rewrites it when run with `-u`. */
 export function renderErrorsMarkdown(): string {

@@ -2,7 +2,7 @@
 import { createHash } from 'node:crypto';
 import { type Problem, type ProblemCode, problems } from '../../errors.js';
 import type { JsonObject } from '../../model.js';
-import { nextActionMeanings } from './next-actions.js';
+import { nextActionMeanings } from '../../next-actions.js';
 
 const style = `
 :root { color-scheme: light dark; }
@@ -58,7 +58,7 @@ function operationsOf(openapi: JsonObject): string[][] {
   const paths = Object.entries((openapi['paths'] ?? {}) as Record<string, Record<string, { tags?: string[]; summary?: string }>>);
   return paths.flatMap(([path, item]) =>
     Object.entries(item)
-      .filter(([method]) => method === 'get' || method === 'post')
+      .filter(([method]) => method === 'get' || method === 'post' || method === 'put')
       .map(([method, { tags, summary }]) => [escapeHtml(tags?.[0] ?? ''), code(`${method.toUpperCase()} ${path}`), prose(summary ?? '')]));
 }
 

@@ -9,6 +9,7 @@ import type { ControlServerParts } from './parts.js';
 import { probeRoutes } from './probes.js';
 import { receiptRoutes } from './receipts.js';
 import { reviewRoutes } from './reviews.js';
+import { sessionRoutes } from './sessions.js';
 
 /** Builds and does not listen: `await app.listen({ host, port })` does. */
 export function buildControlServer(parts: ControlServerParts): App {
@@ -22,6 +23,7 @@ export function buildControlServer(parts: ControlServerParts): App {
     scope.register(operationRoutes, parts);
     scope.register(reviewRoutes, parts);
     scope.register(contractRoutes, parts);
+    scope.register(sessionRoutes, parts);
   });
   return app;
 }

@@ -1,5 +1,5 @@
 /** The nine words, as they are told to people; a model can be told the same once, in its system prompt. */
-import type { NextAction } from '../../model.js';
+import type { NextAction } from './model.js';
 
 export const nextActionMeanings: Record<NextAction, string> = {
   continue: 'The call is done. Go on with the task.',
