@@ -55,6 +55,8 @@ function environment(databaseUrl: string, contracts: string, serviceUrl: string,
     PATH: process.env['PATH'], CALLGATE_MODE: 'development', DATABASE_URL: databaseUrl, CALLGATE_CONTRACTS_FOLDER: contracts, CALLGATE_LOG_LEVEL: 'fatal',
     CALLGATE_SECRETS_KEY_PEPPER: randomBytes(32).toString('hex'), CALLGATE_SECRETS_SEAL_KEY: randomBytes(32).toString('hex'),
     CALLGATE_AGENT_PORT: '0', CALLGATE_CONTROL_PORT: '0', CALLGATE_EXECUTION_LEASE: '1s', CALLGATE_EXECUTION_SEND_WINDOW: '500ms',
+    // The conversations were recorded without budgets; what they were refused is judged, not how often.
+    CALLGATE_BUDGETS_PROPOSALS: '1000', CALLGATE_BUDGETS_TURNS: '100000',
     CALLGATE_RECONCILE_SWEEP_INTERVAL: '100ms', CALLGATE_RECONCILE_BACKOFF_FIRST: '100ms', TAU_RETAIL_URL: serviceUrl, TAU_RETAIL_TOKEN: token,
   };
 }
