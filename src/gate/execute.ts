@@ -127,6 +127,7 @@ function dossierOf(call: AdmittedCall, request: RenderedRequest): Dossier {
     baseline: {
       entity: call.identity.entity?.key ?? null, state: call.entityState,
       kept: call.entities.flatMap(({ plan, key, governed }) => (plan.kept && governed ? [{ type: plan.name, key, state: call.kept[key] as string }] : [])),
+      touched: call.entities.map(({ key }) => key).filter((key) => key !== call.identity.entity?.key),
       never: Object.fromEntries(call.tool.never.map((expression) => [expression.source, expression.evaluate(scope)])),
     },
   };

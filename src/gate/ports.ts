@@ -15,6 +15,8 @@ export interface Dossier {
     entity: string | null; state: string | null; never: JsonObject;
     /** Entities whose state the gateway keeps, as they were; absent in what an earlier version stored. */
     kept?: { type: string; key: string; state: string }[];
+    /** Further entities that the write may change; absent in what an earlier version stored. */
+    touched?: string[];
   };
   /** The resource that policy saw, for the re-check at a replay. */
   resource: { type: string; id: string; attributes: JsonObject } | null;

@@ -70,7 +70,7 @@ export async function settleCommitted(run: Run, evidence: Committed, decided?: D
     from: decided ? ['review'] : settled ? ['committed'] : ['sending', 'accepted', 'unknown'], to: 'committed', outcome: 'committed', verified: evidence.verified, effectSeen: true, reason: null,
     attempts: operation.attempts, answer: told as unknown as StoredAnswer, settle: true, dueInMs: evidence.owed ? firstLookMs : null, release: true,
     absentInMs: evidence.missingInMs ?? null, receipt, effectReceipt: receipt.id,
-    ...(settled ? {} : { ...seenAfter(run, evidence.aftermath, own ?? null), moves, ...rememberedAs(run) }),
+    ...(settled ? {} : { ...seenAfter(run, evidence.aftermath, states), moves, ...rememberedAs(run) }),
     ...(evidence.result === null ? {} : marking(tool, operation)),
   });
 }
@@ -103,17 +103,17 @@ function verifyWith(run: Run): Pick<Told, 'verifyWith'> {
 }
 
 /**
- * Its own write moved the version, and the answer reports the state: the session's next proposal rests on that. Where nothing but the gateway
- * can show the entity, there is no version to come to rest on, and the session is told even if it never asked.
+ * Its own write moved the version, and the answer reports the state: the session's next proposal rests on that, and on no version of what
+ * else the write may have changed. Where nothing but the gateway can show the entity, the session is told even if it never asked.
  */
-function seenAfter({ operation, dossier, tool }: Run, aftermath: Aftermath | null | undefined, state: string | null): Pick<Transition, 'seen' | 'told'> {
-  const { entity } = dossier.baseline;
-  if (!entity) return {};
-  const seen: SeenEntity = {
-    tenant: operation.tenant, principal: operation.principal, subject: operation.subject, sessionId: operation.sessionId, entity,
-    version: aftermath?.version ?? null, state,
-  };
-  return tool.entity?.observation ? { seen: [seen] } : { told: [seen] };
+function seenAfter({ operation, dossier, tool }: Run, aftermath: Aftermath | null | undefined, states: Told['states']): Pick<Transition, 'seen' | 'told'> {
+  const { tenant, principal, subject, sessionId } = operation;
+  const { entity, touched = [] } = dossier.baseline;
+  const seenOf = (of: string, version: string | null): SeenEntity => ({ tenant, principal, subject, sessionId, entity: of, version, state: states[of] ?? null });
+  const others = touched.map((key) => seenOf(key, null));
+  if (!entity) return { seen: others };
+  const own = seenOf(entity, aftermath?.version ?? null);
+  return tool.entity?.observation ? { seen: [own, ...others] } : { told: [own], seen: others };
 }
 
 /** For the calls that bind this tool's last result. Of what had ended and was contradicted it is no longer known on which entity it was. */

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { unique } from '../support/gateway.js';
+import { type Sent, unique } from '../support/gateway.js';
 import { until } from '../recovery/process.js';
 import { type Call, cancel, charge, create, dispositions, getSale, note, type OpenedTill, openTill, readDoc, stock, type TillHouse, writeDoc } from './till/house.js';
 
@@ -282,6 +282,18 @@ describe('one answer per call', () => {
     await until(() => till().on(doc).length === 2 && till().on(other).length === 1, 5_000);
     expect(dispositions(await open.batches.batch(calls, { session_id: session }))).toEqual(['replayed', 'replayed', 'replayed']);
     expect([...till().on(doc), ...till().on(other)]).toHaveLength(3);
+  });
+
+  it('what a write may have changed besides its own entity is no conflict for the same session afterwards', async () => {
+    const [doc, shelf] = [unique('doc'), unique('shelf')];
+    const session = unique('s');
+    const propose = (tool: string, args: object): Promise<Sent> => open.agent.call({ session_id: session, tool, arguments: args });
+    await propose('read_shelf', { shelf_id: shelf });
+    expect(await propose('file_doc', { doc_id: doc, shelf_id: shelf })).toMatchObject({ disposition: 'executed' });
+    expect(await propose('label_shelf', { shelf_id: shelf, text: 'red' })).toMatchObject({ disposition: 'executed' });
+    await propose('read_shelf', { shelf_id: shelf });
+    till().change('shelf', shelf, { text: 'theirs' });
+    expect(await propose('label_shelf', { shelf_id: shelf, text: 'blue' })).toMatchObject({ code: 'VERSION_CONFLICT' });
   });
 
   it('an expected version that a write of the same turn moved on is no conflict; one that somebody else moved on is', async () => {

@@ -51,6 +51,18 @@ if (recorded) {
       expect(house.service.effects().map(({ tool }) => tool)).toEqual([...Array(3).fill('modify_pending_order_address'), 'cancel_pending_order']);
     });
 
+    test('a refund that moves a gift card is no reason to refuse the same agent the change of an address', async () => {
+      house.service.reset();
+      const paidByGiftCard = ({ status, payment_history }: (typeof data.orders)[string]): boolean =>
+        status === 'pending' && payment_history.some(({ payment_method_id }) => payment_method_id.startsWith('gift_card'));
+      const [order_id = '', order] = Object.entries(data.orders).find(([, each]) => paidByGiftCard(each)) ?? [];
+      const [session_id, subject] = [unique('s'), order?.user_id];
+      const propose = (tool: string, args: object): Promise<Sent> => house.agent.call({ session_id, tool, arguments: args, subject });
+      await propose('get_user_details', { user_id: subject });
+      expect(await propose('cancel_pending_order', { order_id, reason: 'no longer needed' })).toMatchObject({ disposition: 'executed' });
+      expect(await propose('modify_user_address', { user_id: subject, ...order?.address, zip: '10001' })).toMatchObject({ disposition: 'executed', result: { address: { zip: '10001' } } });
+    });
+
     test('an order of another user and one that does not exist are told apart by nothing, and neither is touched', async () => {
       house.service.reset();
       const [[id, order] = ['', undefined]] = Object.entries(data.orders).filter(([, { status }]) => status === 'pending');
