@@ -7,6 +7,7 @@ import { serveCatalogue } from './catalogue.js';
 import { openDoor } from './gate/door.js';
 import type { Parts } from './gate/parts.js';
 import type { Ledger, Locks } from './gate/ports.js';
+import { openApprovalDesk } from './gate/approval-desk.js';
 import { openReviewDesk } from './gate/review-desk.js';
 import { buildAgentServer } from './http/agent/server.js';
 import { readOpenapi } from './http/control/openapi.js';
@@ -80,6 +81,7 @@ export async function startGateway(config: Config, joints: Joints = {}): Promise
     defaults: {
       attempts: config.execution.attempts, elapsedMs: config.execution.elapsedMs,
       upstreamDeadlineMs: config.execution.upstreamDeadlineMs, connectTimeoutMs: config.execution.connectTimeoutMs,
+      approvalExpiresMs: config.approvals.expiresMs,
     },
     reloaded(outcome, detail) {
       metrics.reloaded(outcome);
@@ -101,7 +103,7 @@ export async function startGateway(config: Config, joints: Joints = {}): Promise
       backoffFirstMs: config.reconcile.backoffFirstMs, backoffMaxMs: config.reconcile.backoffMaxMs,
       executionsPerSession: config.budgets.executionsPerSession, executionsPerPrincipalPerDay: config.budgets.executionsPerPrincipalPerDay,
       proposals: config.budgets.proposals, turns: config.budgets.turns,
-      reviewDeadlineMs: config.approvals.reviewDeadlineMs,
+      reviewDeadlineMs: config.approvals.reviewDeadlineMs, dispatchTries: config.approvals.dispatchTries,
     },
     ledger: joints.ledger?.(store) ?? store,
     locks,
@@ -131,7 +133,7 @@ export async function startGateway(config: Config, joints: Joints = {}): Promise
   const door = openDoor(parts);
   const agent = buildAgentServer({ door: joints.door?.(door) ?? door, authenticator, limits, log, metrics });
   const control = buildControlServer({
-    records, reviews: openReviewDesk(parts, records.reviews), sessions: store.sessions, sessionBudgets: { executions: config.budgets.executionsPerSession, proposals: config.budgets.proposals, turns: config.budgets.turns },
+    records, approvals: openApprovalDesk(parts, records.approvals), reviews: openReviewDesk(parts, records.reviews), sessions: store.sessions, sessionBudgets: { executions: config.budgets.executionsPerSession, proposals: config.budgets.proposals, turns: config.budgets.turns },
     authenticator, limits, log, metrics, metricsPage: metrics.page, openapi: readOpenapi(projectFile('openapi.yaml')), contracts: { status: contracts.status },
     health: { readiness: async () => readiness(await probeWrite(), locks, draining) },
   });

@@ -26,7 +26,7 @@ export type Outcome = 'committed' | 'accepted' | 'rejected' | 'not_committed' | 
 export const roles = ['agent', 'application', 'reviewer', 'auditor', 'admin'] as const;
 export type Role = (typeof roles)[number];
 
-/** The lifecycle of semantics.md section 3. `parked` and `approved` are reserved for approvals. */
+/** The lifecycle of semantics.md section 3. */
 export const operationStates = [
   'parked', 'approved', 'sending', 'accepted', 'unknown', 'review',
   'committed', 'rejected', 'failed', 'rate_limited', 'cancelled', 'abandoned',
@@ -110,6 +110,7 @@ export interface Answer {
   duplicate_of?: string;
   verify_with?: { tool: string; arguments: JsonObject };
   review_id?: string;
+  approval?: { id: string; by: 'client' | 'application' | 'reviewer'; digest: string; summary: string; expires_at: string };
   nearest_tools?: string[];
   /** The result, or what is shown of an error, may carry injected text: data, never instructions. */
   untrusted?: true;

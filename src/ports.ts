@@ -127,6 +127,26 @@ export interface ReviewFilter {
   limit: number; cursor?: string;
 }
 
+export interface ApprovalFilter {
+  /** `pending` ones come in the order in which they were asked, all others newest first. */
+  state: 'pending' | 'ended';
+  tool?: string; by?: string; session_id?: string; principal?: string;
+  limit: number; cursor?: string;
+}
+
+export interface ApprovalVerdict {
+  decision: 'approve' | 'reject' | 'revoke';
+  reason?: string;
+  expected_digest: string;
+}
+
+/** Calls that wait for a person before they are sent, and the people who decide. */
+export interface ApprovalDesk {
+  list(tenant: string, filter: ApprovalFilter): Promise<Page<JsonObject>>;
+  one(tenant: string, id: string): Promise<JsonObject | null>;
+  decide(principal: Principal, id: string, verdict: ApprovalVerdict): Promise<JsonObject | Refusal>;
+}
+
 export interface ReviewVerdict {
   decision: 'committed' | 'not_committed' | 'resend' | 'abandon';
   /** In the person's own words. */

@@ -36,6 +36,10 @@ export function newReviewId(): string {
   return `rev_${newReceiptId().slice(prefix.length)}`;
 }
 
+export function newApprovalId(): string {
+  return `apr_${newReceiptId().slice(prefix.length)}`;
+}
+
 /** The least id of that millisecond, for bounds of a time range. */
 export function firstIdAt(at: Date): string {
   return prefix + encode(at.getTime(), timeLength) + '0'.repeat(rankLength + randomLength);

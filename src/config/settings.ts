@@ -84,6 +84,7 @@ export const configSchema = Type.Object({
   }),
   approvals: section('People.', {
     expires: duration('15m', 'How long an approval is open, where its contract says nothing.', ['1s', '30d']),
+    dispatch_tries: integer(10, 'How often an approved call that cannot be sent yet (its entity is busy, its state cannot be read) is taken up before it goes to review.', [1, 1_000]),
     review_deadline: duration('24h', 'When an open review is escalated. It stays open.', ['100ms', '90d']),
   }),
   retention: section('How long content is kept. Identity, outcome and digests of an operation stay for ever.', {

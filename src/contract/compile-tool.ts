@@ -3,7 +3,7 @@ import type { Json, NextAction } from '../model.js';
 import type { ContractDefaults } from './defaults.js';
 import type { PredicateSource } from './document.js';
 import { durationMs } from './duration.js';
-import type { CompiledExpression, Names } from './expressions.js';
+import { type CompiledExpression, Names } from './expressions.js';
 import { type CompiledReadback, compileAsync, compileCompensation, compileErrors, compilePartial, compileReadback } from './outcome.js';
 import type { ArgumentsVerdict, EntityPlan, Predicate, ToolPlan, TouchedEntity, UpstreamPlan } from './plan.js';
 import type { Path } from './pointer.js';
@@ -11,9 +11,8 @@ import type { References } from './references.js';
 import { compileRequest } from './request.js';
 import { compileScope, type ToolScope } from './scope.js';
 import { Site } from './site.js';
+import { renderText } from './templates.js';
 import type { ToolEntry } from './tool-entry.js';
-
-const approvalExpiresMs = 15 * 60_000;
 
 /** What the release tests look at besides the source. */
 export interface CompiledTool {
@@ -37,7 +36,7 @@ export function compileTool(entry: ToolEntry, references: References, target: Ta
   const predicates = compilePredicates(entry, site, scope.deciding);
   const plan: { [K in keyof ToolPlan]: ToolPlan[K] | null | undefined } = {
     ...described(entry, digest),
-    ...decided(entry, references, site, scope),
+    ...decided(entry, references, site, scope, target.defaults),
     relations: predicates.filter(({ expression }) => isRelation(expression)).map((predicate) => predicatePlan(predicate, 'repair')),
     preconditions: predicates.filter(({ expression }) => !isRelation(expression)).map((predicate) => predicatePlan(predicate, 'refresh')),
     ...sent(entry, site, scope, target),
@@ -89,7 +88,8 @@ function refuseArguments(): ArgumentsVerdict {
 }
 
 /** Everything that is asked before a call is sent, and what makes two calls the same. */
-function decided({ name, source, path }: ToolEntry, references: References, site: Site, { deciding, bound, entities, lets }: ToolScope) {
+function decided(entry: ToolEntry, references: References, site: Site, { deciding, bound, entities, lets }: ToolScope, defaults: ContractDefaults) {
+  const { name, source } = entry;
   const { identity } = source;
   return {
     bind: bound.bind,
@@ -107,7 +107,7 @@ function decided({ name, source, path }: ToolEntry, references: References, site
       windowMs: identity?.window ? durationMs(identity.window) : null,
     },
     repeatable: source.repeatable ?? false,
-    approvals: compileApprovals(source.approval, [...path, 'approval'], site, deciding),
+    approvals: compileApprovals(entry, site, deciding, defaults),
   };
 }
 
@@ -150,15 +150,18 @@ function compileChanges({ source, path }: ToolEntry, site: Site, names: Names): 
   });
 }
 
-function compileApprovals(rules: ToolEntry['source']['approval'], path: Path, site: Site, names: Names): ToolPlan['approvals'] {
-  return (rules ?? []).map((rule, index) => {
-    if (rule.summary !== undefined) site.template([...path, index, 'summary'], rule.summary, names);
+/** The summary names arguments alone: what a person reads must be what was proposed, and not what was seen around it. */
+function compileApprovals({ source, path: place, argsType }: ToolEntry, site: Site, deciding: Names, { approvalExpiresMs }: ContractDefaults): ToolPlan['approvals'] {
+  const path = [...place, 'approval'];
+  return (source.approval ?? []).map((rule, index) => {
+    const { summary } = rule;
+    const template = summary === undefined ? null : site.template([...path, index, 'summary'], summary, Names.of({ args: argsType }));
     return {
-      when: site.expression([...path, index, 'when'], rule.when, names, 'bool'),
+      when: site.expression([...path, index, 'when'], rule.when, deciding, 'bool'),
       by: rule.by,
       approvals: rule.approvals ?? 1,
       expiresMs: rule.expires ? durationMs(rule.expires) : approvalExpiresMs,
-      summary: rule.summary ?? null,
+      summary: template === null ? null : { source: summary ?? '', render: (args) => renderText(template, { args }) },
     };
   });
 }

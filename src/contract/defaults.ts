@@ -4,9 +4,10 @@ export interface ContractDefaults {
   elapsedMs: number;
   upstreamDeadlineMs: number;
   connectTimeoutMs: number;
+  approvalExpiresMs: number;
 }
 
 /** Semantics.md section 10. */
 export const standardDefaults: ContractDefaults = {
-  attempts: 3, elapsedMs: 30_000, upstreamDeadlineMs: 10_000, connectTimeoutMs: 2_000,
+  attempts: 3, elapsedMs: 30_000, upstreamDeadlineMs: 10_000, connectTimeoutMs: 2_000, approvalExpiresMs: 900_000,
 };

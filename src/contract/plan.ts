@@ -155,7 +155,8 @@ export interface ApprovalRule {
   readonly by: 'client' | 'application' | 'reviewer';
   readonly approvals: number;
   readonly expiresMs: number;
-  readonly summary: string | null;
+  /** What a person is shown, from the arguments alone. @throws EvaluationError */
+  readonly summary: { readonly source: string; render(args: JsonObject): string } | null;
 }
 
 export interface ToolPlan {

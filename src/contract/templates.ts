@@ -94,6 +94,11 @@ export function renderRequest({ method, base, path, query, headers, body }: Requ
   };
 }
 
+/** For people: each value as it is. @throws EvaluationError */
+export function renderText(template: CompiledTemplate, scope: Scope): string {
+  return fill(template, scope, (value) => value);
+}
+
 /** Null has no form in a text, so it counts as absent there. */
 function present(members: readonly RequestMember[], scope: Scope): readonly RequestMember[] {
   return members.filter(({ optional }) => !optional || (valueAt(scope, optional) ?? null) !== null);

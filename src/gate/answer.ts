@@ -61,6 +61,8 @@ export interface Told {
   /** It comes from a source that its contract marks. */
   untrusted?: true;
   partial?: ItemOutcomes;
+  /** While it waits for it. */
+  approval?: Omit<NonNullable<Answer['approval']>, 'expires_at'>;
   /** What policy saw, for the re-check when it is told again; never part of an answer. */
   decided?: Decided | null;
 }
@@ -130,10 +132,8 @@ function standing(operation: Operation, told: Told | null, asker: Asker): Partia
     case 'unknown': return open(operation, 'unknown', 'wait');
     case 'accepted': return open(operation, 'pending', 'wait');
     case 'review': return { ...open(operation, 'review', 'escalate'), ...(operation.reviewId === null ? {} : { review_id: operation.reviewId }) };
-    case 'approved':
-      if (operation.clock.sinceFirstSent !== null) return open(operation, 'unknown', 'wait');
-      return open(operation, 'approval_required', 'escalate');
-    case 'parked': return open(operation, 'approval_required', 'escalate');
+    case 'parked': return awaiting(operation, told);
+    case 'approved': return operation.clock.sinceFirstSent === null ? awaiting(operation, told) : open(operation, 'unknown', 'wait');
     default: return ended(operation, told);
   }
 }
@@ -147,6 +147,20 @@ function itemMembers({ items, counts }: ItemOutcomes): Partial<Answer> {
   return {
     partial: failed > 0, items: items.slice(0, itemsAtMost), item_counts: counts,
     ...(failed > 0 ? { detail: `${failed} of ${total} items failed. This call is done and will not run again; to try the failed items, propose a new call with these alone.` } : {}),
+  };
+}
+
+/** Nothing is sent. Once it is approved there is nothing to ask any more: it is about to be. */
+function awaiting({ state, approval }: Operation, told: Told | null): Partial<Answer> {
+  const asked = told?.approval;
+  const waiting = state === 'parked';
+  return {
+    disposition: 'approval_required', next_action: waiting ? (asked?.by === 'reviewer' ? 'escalate' : 'ask') : 'wait', outcome: null,
+    retry_after_ms: waiting ? null : defaultRetryMs,
+    detail: waiting
+      ? 'The call waits for an approval; nothing was sent. Once it is approved the gateway sends it. Do not propose it again; ask for this operation later.'
+      : 'The call is approved and about to be sent. Ask for this operation again; do not propose a new call.',
+    ...(asked && approval ? { approval: { ...asked, expires_at: approval.expiresAt } } : {}),
   };
 }
 

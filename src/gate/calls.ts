@@ -2,7 +2,7 @@
  * What each step of the path hands to the next (semantics.md section 2). A step takes exactly what the one before it returns,
  * so that a step that was skipped does not compile.
  */
-import type { EntityPlan, ToolPlan } from '../contract/plan.js';
+import type { ApprovalRule, EntityPlan, ToolPlan } from '../contract/plan.js';
 import type { Refusal } from '../errors.js';
 import type { Json, JsonObject, Principal } from '../model.js';
 import type { Served } from './parts.js';
@@ -142,6 +142,8 @@ export interface AdmittedCall extends AuthorizedCall {
   readonly [admitted]: true;
   /** Declared next state of the entity, where it has a transition table. */
   nextState: string | null;
+  /** What has to be approved before it is sent; null: nothing. */
+  approval: ApprovalRule | null;
 }
 
 /** The one place that marks a call as having passed a check; only the stage that made the check calls it. */

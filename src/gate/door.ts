@@ -3,6 +3,7 @@ import { modelTool } from '../contract/views/model.js';
 import { isRefusal, refuse } from '../errors.js';
 import type { Answer, Principal } from '../model.js';
 import { operationAnswer, refusalAnswer, withinLimit } from './answer.js';
+import { cancelUnsent, isUnsent } from './cancel.js';
 import { decideResource, decideTool } from './authorize.js';
 import { runBatch, runTurn } from './batch.js';
 import { decidedOn } from './earlier.js';
@@ -47,7 +48,11 @@ export function openDoor(parts: Parts): AgentDoor {
     },
 
     async cancel(principal, operationId) {
-      const operation = await own(parts, principal, operationId);
+      let operation = await own(parts, principal, operationId);
+      while (operation && isUnsent(operation)) {
+        await cancelUnsent(parts, operation);
+        operation = await own(parts, principal, operationId);
+      }
       if (!operation) return noSuchOperation();
       if (operation.state === 'cancelled') return operationAnswer(operation, { progress: reader(), as: 'reader' });
       return refusalAnswer(refuse('TOO_LATE', `The operation is ${operation.state}; only what has not been sent can be cancelled.`), reader(), operation.id);
@@ -90,7 +95,7 @@ function mayBeTold(parts: Parts, principal: Principal, operation: Operation): bo
 }
 
 function isOpen({ state, verified, answer }: Operation): boolean {
-  return state === 'sending' || state === 'unknown' || state === 'accepted' || (state === 'committed' && !verified && answer?.['verifyWith'] !== undefined);
+  return ['parked', 'approved', 'sending', 'unknown', 'accepted'].includes(state) || (state === 'committed' && !verified && answer?.['verifyWith'] !== undefined);
 }
 
 function noSuchOperation(): Answer {

@@ -15,7 +15,7 @@ const freed: ReadonlySet<OperationState> = new Set(['rejected', 'failed', 'rate_
 
 export type Earlier = { kind: 'fresh'; call: FreshCall } | Standing;
 
-/** `answered`: its answer is stored, or a person has it: told at once. `open`: running, or its outcome is open: worth waiting for. */
+/** `answered`: its answer is stored, or it is up to a person: told at once. `open`: running, or its outcome is open: worth waiting for. */
 export interface Standing {
   kind: 'answered' | 'open';
   operation: Operation;
@@ -55,7 +55,7 @@ export function earlierAnswer(call: PermittedCall, found: FoundEarlier): Earlier
 }
 
 function standing({ envelope }: PermittedCall, operation: Operation, unbound: Standing['unbound']): Standing {
-  const kind = operation.state === 'committed' || operation.state === 'review' ? 'answered' : 'open';
+  const kind = ['committed', 'review', 'parked'].includes(operation.state) ? 'answered' : 'open';
   return { kind, operation, as: operation.callId === envelope.callId ? 'again' : 'duplicate', unbound };
 }
 
@@ -70,15 +70,24 @@ function windowPassed(operation: Operation, windowMs: number | null): boolean {
  */
 function nextGeneration(call: PermittedCall, found: FoundEarlier): FreshCall {
   const { current } = found;
-  const { identity, tool } = call;
-  identity.entity = ownEntity(tool, identity.entities);
   const generation = (current?.generation ?? 0) + 1;
   const keepKey = current !== null && current.outcome === 'not_committed';
-  return passed<PermittedCall, FreshCall>(call, {
+  return asFresh(call, found, {
     generation,
     upstreamKey: keepKey ? current.upstreamKey : operationId(call.identity.operation, generation),
     afterCommitted: current?.state === 'committed',
     previousOperation: found.call?.operationId ?? null,
+  });
+}
+
+/** With what the look-up found, and nothing observed yet. */
+export function asFresh(
+  call: PermittedCall, found: Found, as: Pick<FreshCall, 'generation' | 'upstreamKey' | 'afterCommitted' | 'previousOperation'>,
+): FreshCall {
+  const { identity, tool } = call;
+  identity.entity = ownEntity(tool, identity.entities);
+  return passed<PermittedCall, FreshCall>(call, {
+    ...as,
     seenVersion: found.seenVersion,
     untrusted: found.untrusted,
     guarded: found.guarded,

@@ -74,7 +74,7 @@ function runOf(parts: Parts, call: AdmittedCall, intent: Intent, fenceFrom: numb
   const { leaseMs, reconcileDeadlineMs, sendWindowMs } = parts.settings;
   const operation: Operation = {
     ...intent.operation, state: 'sending', fence: 1, owner: parts.replica, attempt: 1, attempts: [], unknownAttempts: 0, effectSeen: false, verified: false,
-    reason: null, outcome: null, effectReceipt: null, reviewId: null, answer: null,
+    reason: null, outcome: null, effectReceipt: null, reviewId: null, approval: null, answer: null,
     clock: { sinceCreated: 0, sinceFirstSent: 0, untilSendBy: sendWindowMs, untilAbsent: null, untilReconcileBy: reconcileDeadlineMs, untilDue: leaseMs },
   };
   return {
@@ -90,18 +90,27 @@ export function send({ run, attemptId, sendBefore }: Reserved): Promise<Exchange
   });
 }
 
-function intentOf(parts: Parts, call: AdmittedCall, progress: Progress, request: RenderedRequest): Intent {
+/** Sorted, as they are locked on every replica. */
+export function guardsOf({ guards }: AdmittedCall): AdmittedCall['guards'] {
+  return [...guards].sort((a, b) => (a.key < b.key ? -1 : 1));
+}
+
+/** @param parked what it waits for before it is sent, which then claims its guard keys. */
+export function intentOf(parts: Parts, call: AdmittedCall, progress: Progress, request: RenderedRequest, parked?: Intent['parked']): Intent {
   const { principal, envelope, tool, identity, generation } = call;
   const { settings } = parts;
   const id = operationId(identity.operation, generation);
-  const receipt = decisionReceipt(parts, progress, principal.tenant, call, { disposition: 'executed', operationId: id });
-  const guards = [...call.guards].sort((a, b) => (a.key < b.key ? -1 : 1));
+  const receipt = decisionReceipt(parts, progress, principal.tenant, call, {
+    disposition: parked ? 'approval_required' : 'executed', operationId: id, ...(parked ? { approval: { ...parked.asked } } : {}),
+  });
+  const dossier = dossierOf(call, request);
+  const guards = parked ? [] : guardsOf(call);
   return {
     operation: {
       tenant: principal.tenant, id, identity: identity.operation, generation, upstreamKey: call.upstreamKey, effect: tool.effect, tool: tool.name,
       contractVersion: tool.version, contractDigest: tool.digest, catalogueDigest: call.served.catalogue.digest, principal: principal.id,
       subject: envelope.subject, purpose: envelope.purpose, sessionId: envelope.sessionId, turnId: envelope.turnId, intentId: envelope.intentId,
-      callId: envelope.callId, fingerprint: identity.fingerprint, decisionReceipt: receipt.id, dossier: dossierOf(call, request),
+      callId: envelope.callId, fingerprint: identity.fingerprint, decisionReceipt: receipt.id, dossier: parked ? { ...dossier, proposal: { principal, envelope } } : dossier,
     },
     afterCommitted: call.afterCommitted,
     attemptId: randomUUID(),
@@ -112,6 +121,7 @@ function intentOf(parts: Parts, call: AdmittedCall, progress: Progress, request:
     reconcileDeadlineMs: settings.reconcileDeadlineMs,
     guardKeys: guards.map(({ key }) => key),
     guardEpochs: guards.map(({ epoch }) => epoch),
+    ...(parked ? { parked } : {}),
     budget: executionBudget(principal, call.session, settings),
     alias: identity.callKey && !envelope.callIdMinted
       ? { tenant: principal.tenant, callKey: identity.callKey, fingerprint: identity.fingerprint, operationId: id, previous: call.previousOperation }

@@ -2,6 +2,7 @@
 import type { ErrorRule } from '../contract/plan.js';
 import type { ProblemCode } from '../errors.js';
 import type { Json, JsonObject, OperationState } from '../model.js';
+import type { Receipt } from './ports.js';
 import type { Aftermath } from './read-back.js';
 
 export interface Committed {
@@ -32,10 +33,21 @@ export interface Ended {
 }
 
 export type ReviewReason =
-  | 'MISMATCH' | 'DIVERGENCE' | 'CONTRADICTED' | 'OUTCOME_UNPROVABLE' | 'KEY_WINDOW_PASSED' | 'MISSING_AFTER_COMMIT' | 'DEADLINE_PASSED' | 'RESEND_NEEDS_A_PERSON';
+  | 'MISMATCH' | 'DIVERGENCE' | 'CONTRADICTED' | 'OUTCOME_UNPROVABLE' | 'KEY_WINDOW_PASSED' | 'MISSING_AFTER_COMMIT' | 'DEADLINE_PASSED' | 'RESEND_NEEDS_A_PERSON'
+  | 'NOT_DISPATCHED';
 
 /** No machine can settle it. */
 export interface ForReview { kind: 'review'; reason: ReviewReason; readback?: JsonObject; result?: Json; states?: JsonObject }
+
+/** Waited for an approval, and is not sent. `refusal`: what was found when everything was asked again. */
+export interface Unsent {
+  kind: 'unsent';
+  from: 'parked' | 'approved';
+  code: Extract<ProblemCode, 'STALE_APPROVAL' | 'APPROVAL_EXPIRED' | 'APPROVAL_REJECTED' | 'APPROVAL_REVOKED' | 'CANCELLED'>;
+  detail: string;
+  /** Why, where a decision says it; else an effect receipt says that there was none. */
+  receipt?: Receipt;
+}
 
 /** Not known yet: to be looked at again. */
 export interface Later { kind: 'later'; dueInMs: number }
@@ -43,4 +55,4 @@ export interface Later { kind: 'later'; dueInMs: number }
 /** Another process has taken it over, and this one has no say any more. */
 export interface Lost { kind: 'lost' }
 
-export type Finding = Committed | Ended | ForReview | Later | Lost;
+export type Finding = Committed | Ended | ForReview | Unsent | Later | Lost;

@@ -31,6 +31,8 @@ export interface GateSettings extends BudgetLimits {
   backoffMaxMs: number;
   /** After which an open review is escalated. */
   reviewDeadlineMs: number;
+  /** How often an approved call is taken up in vain before a person is asked. */
+  dispatchTries: number;
 }
 
 /** Shared pauses that an upstream asked for. */

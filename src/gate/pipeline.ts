@@ -15,13 +15,14 @@ import { isRefusal, LedgerUnavailable, refuse, type Refusal } from '../errors.js
 import type { Answer, StageName } from '../model.js';
 import { operationAnswer, refusalAnswer, repeatedReadAnswer, type Told } from './answer.js';
 import { authorizeResource, authorizeTool, usableActions } from './authorize.js';
-import type { FreshCall, PermittedCall } from './calls.js';
+import type { AdmittedCall, FreshCall, PermittedCall } from './calls.js';
 import { replayRefusal, type Standing } from './earlier.js';
 import { reserveOrRefuse } from './execute.js';
 import { finish, within } from './finish.js';
 import { identifyLate } from './late-entities.js';
 import { lookUp } from './look-up.js';
 import { observe, survey } from './observe.js';
+import { park } from './park.js';
 import { parse, type Received } from './parse.js';
 import type { Parts } from './parts.js';
 import { Progress } from './progress.js';
@@ -182,6 +183,7 @@ async function proposal(walk: Walk, fresh: FreshCall, turn: Turn): Promise<Answe
   }
   if (tool.effect === 'none') return runRead(parts, admitted, turn.until, progress, legalActions);
 
+  if (admitted.approval) return parkedAnswer(walk, admitted);
   const reserved = await reserveOrRefuse(parts, admitted, progress, legalActions);
   if ('conflict' in reserved) return 'again';
   if (isRefusal(reserved)) return walk.refuse(admitted, reserved);
@@ -203,6 +205,16 @@ async function overtaken(parts: Parts, fresh: FreshCall): Promise<boolean> {
   const { principal, identity, guards } = fresh;
   const now = await parts.ledger.find({ tenant: principal.tenant, callKey: null, identity: identity.operation, seen: null, guardKeys: guards.map(({ key }) => key) });
   return now.guarded || now.guardEpochs.some((epoch, n) => epoch !== guards[n]?.epoch);
+}
+
+/** It needs an approval: durable, and not sent. */
+async function parkedAnswer(walk: Walk, admitted: AdmittedCall): Promise<Answer | 'again'> {
+  const { parts, progress } = walk;
+  const parked = await park(parts, admitted, progress);
+  if ('conflict' in parked) return 'again';
+  if (isRefusal(parked)) return walk.refuse(admitted, parked);
+  progress.pass('execute');
+  return operationAnswer(parked, { progress, as: 'proposer' });
 }
 
 /** `again`: the call id was bound to the operation just now; whether by this call or by another in the same moment shows when it is looked up. */

@@ -1,7 +1,7 @@
 /** What the path of a call needs of the rooms beneath it; `main.ts` supplies them. */
 import type { RenderedRequest } from '../contract/plan.js';
-import type { JsonObject, OperationState, Outcome } from '../model.js';
-import type { Page, ReviewFilter } from '../ports.js';
+import type { JsonObject, OperationState, Outcome, Principal } from '../model.js';
+import type { ApprovalFilter, Page, ReviewFilter } from '../ports.js';
 
 /** Everything that finishing an operation needs, on any replica, without asking the proposal again. Sealed in the ledger. */
 export interface Dossier {
@@ -22,6 +22,20 @@ export interface Dossier {
   resource: { type: string; id: string; attributes: JsonObject } | null;
   /** Whether the session had been told something untrusted when it was decided. */
   untrusted?: boolean;
+  /** Of a call that waits for an approval: who proposed it and how, so that everything can be asked again when it is dispatched. */
+  proposal?: { principal: Principal; envelope: object };
+}
+
+/** What is asked of a person before a call is sent. */
+export interface Asked {
+  id: string;
+  by: 'client' | 'application' | 'reviewer';
+  /** Distinct people. */
+  needed: number;
+  /** Of what is approved; a decision names it. */
+  digest: string;
+  /** From the final arguments alone, redacted as receipts are. */
+  summary: string;
 }
 
 /** One finished attempt, as the effect receipt tells it. */
@@ -70,6 +84,8 @@ export interface Operation {
   effectReceipt: string | null;
   /** The review that it is in, or was in last. */
   reviewId: string | null;
+  /** Where it waits, or waited, for an approval. */
+  approval: { id: string; expiresAt: string } | null;
   /** Null once terminal. */
   dossier: Dossier | null;
   answer: StoredAnswer | null;
@@ -157,7 +173,7 @@ export interface Repetition { key: Buffer; afterWrite: string | null }
 /** The intent: made durable before the first byte is sent. */
 export interface Intent {
   operation: Omit<Operation, 'state' | 'fence' | 'owner' | 'attempt' | 'attempts' | 'unknownAttempts' | 'effectSeen' | 'verified'
-    | 'reason' | 'outcome' | 'effectReceipt' | 'reviewId' | 'answer' | 'clock'> & { dossier: Dossier };
+    | 'reason' | 'outcome' | 'effectReceipt' | 'reviewId' | 'approval' | 'answer' | 'clock'> & { dossier: Dossier };
   /** The generation before ended with an effect, and the contract's dedupe window has passed over it. */
   afterCommitted: boolean;
   attemptId: string;
@@ -172,6 +188,8 @@ export interface Intent {
   budget: ExecutionBudget | null;
   alias: CallAlias | null;
   receipt: Receipt;
+  /** Parks it: durable, and not sent until it is approved. It names no guard keys then. */
+  parked?: { asked: Asked; expiresMs: number; answer: StoredAnswer };
 }
 
 export type Reservation =
@@ -211,6 +229,10 @@ export interface Transition {
   receipt?: Receipt;
   /** The review that a move into a person's hands opens. */
   review?: OpenedReview;
+  /** Only while the approval that it waits for has not expired by the database's clock. */
+  unexpired?: boolean;
+  /** Who ended the approval that it waited for, and why. */
+  approvalEnded?: { by: string; because: string };
   /** A person's decision, which closes the review that the operation was in. */
   decided?: Decided;
   /** The receipt that the operation should point at as its effect receipt. */
@@ -326,6 +348,10 @@ export interface Ledger {
   /** Null: the turn is paid for, now or before. Else there is none left. */
   drawTurn(draw: TurnDraw): Promise<Purse | null>;
   alias(alias: CallAlias): Promise<void>;
+  /** Null: it does not wait for this approval any more, or this person has approved it. */
+  approve(approve: Approve): Promise<{ enough: boolean } | null>;
+  /** `guarded`: another effect is open on its entity, or was since it was looked up; `lost`: it is not there to be sent any more. */
+  dispatch(dispatch: Dispatch): Promise<'sending' | 'guarded' | 'lost'>;
   /**
    * Late positive evidence of `attempt`, whatever its fence. What ended without an effect or was sent again since goes to review as
    * CONTRADICTED, with `receipt`, and opens `review`; what is in review has `receipt` as further evidence and a new fence, so that nobody
@@ -333,6 +359,41 @@ export interface Ledger {
    * the gateway keeps, for an operation that had ended and let them go.
    */
   witness(attempt: number, receipt: Receipt, review: OpenedReview, moves?: readonly EntityMove[]): Promise<OperationState | null>;
+}
+
+/** An approval with its operation, as of one moment. */
+export interface ApprovalCase extends Asked {
+  state: 'pending' | 'approved' | 'used' | 'rejected' | 'revoked' | 'expired' | 'stale' | 'cancelled' | 'abandoned';
+  operation: Operation;
+  askedAt: string;
+  expired: boolean;
+  approvedBy: string[];
+  ended: { by: string; at: string; because: string } | null;
+  receipts: JsonObject[];
+}
+
+/** One more approval; the last one that is needed makes the operation due. */
+export interface Approve { tenant: string; operationId: string; approval: string; digest: string; by: string; receipt: Receipt }
+
+/** Of an approved call: the intent, whose guard keys are claimed now. */
+export interface Dispatch {
+  tenant: string;
+  operationId: string;
+  fence: number;
+  writeId: string;
+  owner: string;
+  attemptId: string;
+  sendWindowMs: number;
+  leaseMs: number;
+  reconcileDeadlineMs: number;
+  guardKeys: readonly string[];
+  guardEpochs: readonly number[];
+  receipt: Receipt;
+}
+
+export interface Approvals {
+  list(tenant: string, filter: ApprovalFilter): Promise<Page<JsonObject>>;
+  find(tenant: string, id: string): Promise<ApprovalCase | null>;
 }
 
 export interface Reviews {

@@ -138,7 +138,7 @@ function operationOf(call: FreshCall, progress: Progress, told: Told, attempts: 
     reason: null, outcome: 'committed', tool: tool.name, contractVersion: tool.version, contractDigest: tool.digest,
     catalogueDigest: call.served.catalogue.digest, principal: principal.id, subject: envelope.subject, purpose: envelope.purpose,
     sessionId: envelope.sessionId, turnId: envelope.turnId, intentId: envelope.intentId, callId: envelope.callId, fingerprint: identity.fingerprint,
-    decisionReceipt: progress.decisionReceipt, effectReceipt: null, reviewId: null, dossier: null, answer: told as unknown as StoredAnswer,
+    decisionReceipt: progress.decisionReceipt, effectReceipt: null, reviewId: null, approval: null, dossier: null, answer: told as unknown as StoredAnswer,
     clock: { sinceCreated: 0, sinceFirstSent: null, untilSendBy: null, untilAbsent: null, untilReconcileBy: null, untilDue: null },
   };
 }

@@ -18,7 +18,7 @@ export type CallSoFar = ParsedCall & Partial<Omit<ShapedCall & PermittedCall & O
 
 /** Why a command was admitted or refused. */
 export function decisionReceipt(
-  parts: Parts, progress: Progress, tenant: string, call: CallSoFar | null, decided: { disposition: Disposition; operationId: string | null; refusal?: Refusal | Denial },
+  parts: Parts, progress: Progress, tenant: string, call: CallSoFar | null, decided: { disposition: Disposition; operationId: string | null; refusal?: Refusal | Denial; approval?: JsonObject },
 ): Receipt {
   const { refusal } = decided;
   const denied = refusal && 'denied' in refusal ? refusal.denied : null;
@@ -41,7 +41,7 @@ export function decisionReceipt(
     transition: call?.identity?.entity ? { entity: call.identity.entity.key, state: call.entityState ?? null, action: call.tool.name, next: call.nextState ?? null } : null,
     generation: call?.generation ?? null,
     session_untrusted: call?.untrusted ?? null,
-    approval: null, // none was given: a call that needs one is refused
+    approval: decided.approval ?? null,
     budget: budgetOf(parts, call, refusal),
     refusal: refusal ? { code: refusal.code ?? refusal.refused, problem: refusal.refused, detail: refusal.detail, errors: (refusal.errors ?? []) as unknown as Json } : null,
   };
@@ -77,7 +77,7 @@ export interface Evidence {
 }
 
 /** What was observed of an effect, or of its absence. */
-export function effectReceipt(parts: Parts, operation: Operation, call: { tool: ToolPlan; args: JsonObject }, evidence: Evidence): Receipt {
+export function effectReceipt(parts: Parts, operation: Operation, call: { tool: ToolPlan | null; args: JsonObject }, evidence: Evidence): Receipt {
   const body: JsonObject = {
     call_id: operation.callId,
     contract: { version: operation.contractVersion, digest: operation.contractDigest },
@@ -98,7 +98,7 @@ export function effectReceipt(parts: Parts, operation: Operation, call: { tool: 
   return {
     id: newReceiptId(), kind: 'effect', tenant: operation.tenant, operationId: operation.id, sessionId: operation.sessionId, intentId: operation.intentId,
     principal: operation.principal, tool: operation.tool, disposition: evidence.disposition, outcome: evidence.outcome,
-    body: redacted(parts, body, call.tool.redact, call.args),
+    body: redacted(parts, body, call.tool?.redact ?? [], call.args),
   };
 }
 
@@ -120,6 +120,11 @@ export function personReceipt(
     principal: operation.principal, tool: operation.tool, disposition: decided.disposition, outcome: decided.outcome,
     body: redacted(parts, body, call.tool?.redact ?? [], call.args),
   };
+}
+
+/** A text that a person will read, without what the contract keeps secret. */
+export function redactedText(parts: Parts, text: string, annotated: readonly string[], args: JsonObject): string {
+  return String(redacted(parts, { text }, annotated, args)['text']);
 }
 
 /** An annotated argument is secret wherever it turns up again: as the entity of a state, in a read-back under another name. */

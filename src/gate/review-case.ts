@@ -19,12 +19,13 @@ const effectSeen = 'An effect of this call was observed; it cannot be decided aw
 /** @param tool null where the contract is not at hand. */
 export function options({ operation }: ReviewCase, tool: ToolPlan | null): Record<ReviewDecision, Option> {
   const denial = operation.effectSeen ? effectSeen : null;
-  const asksService = tool?.readback !== null && operation.dossier !== null;
+  const sent = operation.clock.sinceFirstSent !== null;
+  const asksService = sent && tool?.readback !== null && operation.dossier !== null;
   const option = (decision: ReviewDecision, against: string | null): Option => ({ does: does[decision], against: tool ? against : 'The contract under which it began is not at hand.', asksService });
   return {
-    committed: option('committed', null),
+    committed: option('committed', sent ? null : 'It was never sent.'),
     not_committed: option('not_committed', denial),
-    resend: option('resend', denial ?? (tool && againstResend({ operation }, tool))),
+    resend: option('resend', denial ?? (sent && tool ? againstResend({ operation }, tool) : null)),
     abandon: option('abandon', denial),
   };
 }

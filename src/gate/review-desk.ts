@@ -63,7 +63,7 @@ async function decide(parts: Parts, of: ReviewCase, person: Principal, verdict: 
   const unfit = unfitVerdict(run, verdict);
   if (unfit) return unfit;
 
-  const seen: ReadBack = of.operation.dossier ? await readBack(run, performance.now() + askMs) : { found: 'nothing' };
+  const seen: ReadBack = wasSent(run) && of.operation.dossier ? await readBack(run, performance.now() + askMs) : { found: 'nothing' };
   const refuted = await refutation(run, verdict, seen);
   if (refuted) return refuted;
   const done = await carryOut(run, of, person, verdict, seen);
@@ -102,7 +102,7 @@ async function refutation(run: Run, { decision }: ReviewVerdict, seen: ReadBack)
     await keep(run, seen.evidence);
     return refuse('EVIDENCE_CHANGED', 'The service was asked once more and shows the effect now. Nothing was decided.');
   }
-  if (decision !== 'resend') return undefined;
+  if (decision !== 'resend' || !wasSent(run)) return undefined;
   if (seen.found === 'mismatch') return refuse('DECISION_NOT_POSSIBLE', 'The service shows an effect that is not the one that was meant; a second one may not be added to it.');
   if (provesAbsence(run, seen) || rememberedForMs(run.tool, performance.now() - run.firstSentAt) > 0) return undefined;
   return refuse('DECISION_NOT_POSSIBLE', 'The service could not prove just now that nothing had happened, and it may not remember the key: a second send could be a second effect.');
@@ -136,11 +136,16 @@ async function carryOut(run: Run, of: ReviewCase, person: Principal, verdict: Re
   }
 }
 
+/** An approved call may come here without ever having been sent; what it then needs is another try. */
+function wasSent({ operation }: Run): boolean {
+  return operation.clock.sinceFirstSent !== null;
+}
+
 /** To `approved`: decided, not sent, due at once on any replica. What is not on the way yet cannot be taken for sent, so a crash loses nothing. */
 async function enqueue(run: Run, decided: Decided, seen: ReadBack): Promise<boolean> {
   const { parts, operation } = run;
   const moved = await move(run, {
-    from: ['review'], to: 'approved', outcome: 'unknown', reason: null, attempts: operation.attempts, unknownAttempts: provesAbsence(run, seen) ? 0 : operation.unknownAttempts,
+    from: ['review'], to: 'approved', outcome: wasSent(run) ? 'unknown' : null, reason: null, attempts: wasSent(run) ? operation.attempts : [], unknownAttempts: provesAbsence(run, seen) ? 0 : operation.unknownAttempts,
     dueInMs: 0, release: true, reconcileInMs: parts.settings.reconcileDeadlineMs, decided,
   });
   if (moved) parts.locks.announce(dueTopic);

@@ -7,7 +7,7 @@ import { LedgerUnavailable, problems } from '../errors.js';
 import { newReviewId } from '../receipt-id.js';
 import type { Json, OperationState } from '../model.js';
 import type { Decided, Told } from './answer.js';
-import type { Committed, Ended, Finding, ForReview } from './finding.js';
+import type { Committed, Ended, Finding, ForReview, Unsent } from './finding.js';
 import { keptMoves } from './entities.js';
 import type { Decided as Decision, OpenedReview, SeenEntity, StoredAnswer, Transition } from './ports.js';
 import type { Aftermath } from './read-back.js';
@@ -17,6 +17,7 @@ import { evaluateAll } from './scope.js';
 import { shownOf } from './shown.js';
 import { marking, tellsUntrusted } from './trust.js';
 import { move, type Run, runScope } from './run.js';
+import { unsentEnding } from './unsent.js';
 
 /** How a run stands after the write: its operation says it. `lost`: another process has taken it over. */
 export type Standing = 'settled' | 'open' | 'lost';
@@ -38,6 +39,7 @@ async function write(run: Run, finding: Finding): Promise<boolean> {
     case 'ended': return settleEnded(run, finding);
     case 'review': return toReview(run, finding);
     case 'later': return putDown(run, finding.dueInMs);
+    case 'unsent': return endUnsent(run, finding);
     case 'lost': return false;
   }
 }
@@ -151,11 +153,17 @@ export async function settleEnded(run: Run, ending: Ended, decided?: Decision): 
   });
 }
 
+/** Not one byte was sent, and none will be: the world is not what was approved, or nobody approved it in time. */
+async function endUnsent(run: Run, ending: Unsent): Promise<boolean> {
+  const { operation, parts } = run;
+  return move(run, unsentEnding(parts, operation, ending));
+}
+
 /** Into a person's hands. The guard keys and the sealed request stay: nothing else may touch the entity until it is decided. */
 async function toReview(run: Run, seen: ForReview): Promise<boolean> {
   const { reason } = seen;
   const { operation, tool, parts } = run;
-  const outcome = operation.effectSeen || reason === 'DIVERGENCE' ? 'committed' : 'unknown';
+  const outcome = reason === 'NOT_DISPATCHED' ? 'not_committed' : operation.effectSeen || reason === 'DIVERGENCE' ? 'committed' : 'unknown';
   const receipt = effectReceipt(parts, operation, { tool, args: run.dossier.args }, {
     disposition: 'review', outcome, verified: false, attempts: operation.attempts, result: seen.result ?? null, reason,
     ...(seen.readback ? { readback: seen.readback } : {}), ...(seen.states ? { states: seen.states } : {}),
@@ -163,7 +171,7 @@ async function toReview(run: Run, seen: ForReview): Promise<boolean> {
   });
   parts.log.warn({ operation: operation.id, tool: operation.tool, reason }, 'an operation went to review');
   return move(run, {
-    from: ['sending', 'accepted', 'unknown', 'committed', 'rejected', 'failed', 'rate_limited', 'cancelled', 'abandoned'],
+    from: ['approved', 'sending', 'accepted', 'unknown', 'committed', 'rejected', 'failed', 'rate_limited', 'cancelled', 'abandoned'],
     to: 'review', outcome, reason, attempts: operation.attempts, effectSeen: operation.effectSeen, dueInMs: null, release: true, receipt, effectReceipt: receipt.id,
     review: newReview(run),
     ...(seen.result === undefined ? {} : {
@@ -179,7 +187,8 @@ function newReview({ parts }: Run): OpenedReview {
 
 /** Put down for recovery on any replica. */
 export async function putDown(run: Run, dueInMs: number): Promise<boolean> {
-  return move(run, { from: [run.operation.state], to: run.operation.state, release: true, dueInMs: Math.max(0, Math.round(dueInMs)) });
+  const { state, attempts } = run.operation;
+  return move(run, { from: [state], to: state, attempts, release: true, dueInMs: Math.max(0, Math.round(dueInMs)) });
 }
 
 /**

@@ -2,7 +2,7 @@
  * Stage 2, validate, in its two halves: the shape of the arguments (no I/O), and later the state of the world, once it has been
  * observed and the caller may see it.
  */
-import { type EntityPlan, EvaluationError, type Expression, type Predicate, type Scope, type ToolPlan } from '../contract/plan.js';
+import { type ApprovalRule, type EntityPlan, EvaluationError, type Expression, type Predicate, type Scope, type ToolPlan } from '../contract/plan.js';
 import { refuse, type Refusal } from '../errors.js';
 import type { FieldError, } from '../model.js';
 import { type AdmittedCall, type AuthorizedCall, type ParsedCall, passed, type ShapedCall } from './calls.js';
@@ -66,10 +66,8 @@ export function validateWorld(call: SurveyedCall, legalActions: LegalActions): A
       }));
     if (refusal) return refusal;
   }
-  const approval = approvalNeeded(tool, scope);
-  if (approval) return approval;
   const nextState = tool.effect === 'none' || call.entityState === null ? null : (tool.entity?.transitions[call.entityState]?.[tool.name] ?? null);
-  return passed<AuthorizedCall, AdmittedCall>(call, { nextState });
+  return passed<AuthorizedCall, AdmittedCall>(call, { nextState, approval: approvalNeeded(tool, scope) });
 }
 
 function firstIllegal({ tool, entities, states }: SurveyedCall, legalActions: LegalActions): Refusal | undefined {
@@ -114,15 +112,21 @@ function judge(predicate: Predicate, scope: Scope, otherwise: (error: FieldError
   return otherwise({ pointer: '', code: predicate.otherwise.code, message: `The rule \`${predicate.id}\` is false.`, expected: predicate.check.source });
 }
 
-function approvalNeeded(tool: ToolPlan, scope: Scope): Refusal | undefined {
-  for (const rule of tool.approvals) {
-    let applies = true; // a rule that cannot be evaluated is taken to apply
-    try {
-      applies = (rule.when as Expression<boolean>).evaluate(scope);
-    } catch (error) {
-      if (!(error instanceof EvaluationError)) throw error;
-    }
-    if (applies) return refuse('APPROVAL_UNAVAILABLE', `\`${tool.name}\` with these arguments needs an approval by ${rule.by}.`);
+const strictness: Record<ApprovalRule['by'], number> = { client: 0, application: 1, reviewer: 2 };
+
+/** Every rule that applies is weighed, and the strictest replaces the others: by whom, then by how many, then for how long. */
+function approvalNeeded(tool: ToolPlan, scope: Scope): ApprovalRule | null {
+  const strictest = tool.approvals.filter(({ when }) => applies(when, scope)).sort((a, b) =>
+    strictness[b.by] - strictness[a.by] || b.approvals - a.approvals || a.expiresMs - b.expiresMs);
+  return strictest[0] ?? null;
+}
+
+/** A rule that cannot be evaluated is taken to apply. */
+function applies(when: Expression<boolean>, scope: Scope): boolean {
+  try {
+    return when.evaluate(scope);
+  } catch (error) {
+    if (error instanceof EvaluationError) return true;
+    throw error;
   }
-  return undefined;
 }

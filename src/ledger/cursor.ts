@@ -7,6 +7,8 @@ const id = /^[!-~]{1,64}$/;
 const shapes = {
   receipts: [/^rcp_[0-9a-z]{26}$/],
   operations: [instant, id],
+  approvals_pending: [instant, id],
+  approvals_ended: [instant, id],
   reviews_open: [instant, id],
   reviews_decided: [instant, id],
 } as const;

@@ -4,6 +4,7 @@ import { LedgerUnavailable } from '../errors.js';
 import type { CallAlias, ChargedRefusal, Entry, Found, Intent, Ledger, Operation, Purse, Reservation, Transition, TurnDraw } from '../gate/ports.js';
 import type { OperationState } from '../model.js';
 import type { Sessions } from '../ports.js';
+import { approveStatement, dispatchWith } from './approvals.js';
 import { type ConnectionOptions, createPool, errorKind, isReadOnly, LaneConnection, Unwritable, type Statement } from './connection.js';
 import { handOverStatement, orphanGuardsStatement, renewStatement, takeStatement, toTaken, witnessStatement } from './due.js';
 import { moveStatement } from './entity-states.js';
@@ -50,7 +51,7 @@ export interface LedgerStore extends Ledger {
   countReviews(): Promise<{ open: number; overdue: number }>;
   saveCatalogue(digest: string, source: string): Promise<void>;
   catalogueSource(digest: string): Promise<string | null>;
-  /** Of writes that hold a guard, by state; for a gauge. */
+  /** Of writes that hold a guard or wait to be sent, by state; for a gauge. */
   countOpen(): Promise<Record<string, number>>;
   depth(): number;
   close(): Promise<void>;
@@ -99,6 +100,22 @@ export function openLedger(options: LedgerOptions, sealer: Sealer): LedgerStore 
     }
   }
 
+  /** All of it or nothing; what fails is rolled back, whoever made it fail. */
+  async function whole<T>(work: (client: pg.PoolClient) => Promise<T>): Promise<T> {
+    let client: pg.PoolClient | undefined;
+    try {
+      client = await pool.connect();
+      await client.query('begin');
+      const result = await work(client);
+      await client.query(result === 'sending' ? 'commit' : 'rollback');
+      client.release();
+      return result;
+    } catch (error) {
+      client?.release(true);
+      throw errorKind(error) === 'row' ? error : new LedgerUnavailable(error);
+    }
+  }
+
   async function get(tenant: string, operationId: string): Promise<Operation | null> {
     const [row] = await plain<OperationRow>({
       name: 'get', text: `select ${operationColumns} from operations o where o.tenant = $1 and o.operation_id = $2`, values: [tenant, operationId],
@@ -133,6 +150,11 @@ export function openLedger(options: LedgerOptions, sealer: Sealer): LedgerStore 
       const [row] = await plain<OperationRow>(lastStatement(query));
       return row ? toOperation(row, sealer) : null;
     },
+    async approve(approve) {
+      const [row] = await plain<{ enough: boolean }>(approveStatement(approve));
+      return row ?? null;
+    },
+    dispatch: (dispatch) => whole((client) => dispatchWith(client, dispatch)),
     async witness(attempt, receipt, review, moves = []) {
       const [row] = await plain<{ state: OperationState }>(witnessStatement(attempt, receipt, review, moves));
       return row?.state ?? null;
@@ -163,7 +185,11 @@ export function openLedger(options: LedgerOptions, sealer: Sealer): LedgerStore 
       const rows = await plain<{ state: string; n: number }>({
         name: 'count_open', values: [],
         text: `select o.state, count(*)::integer as n
-          from (select distinct tenant, operation_id from guards where operation_id is not null) g join operations o on o.tenant = g.tenant and o.operation_id = g.operation_id
+          from (
+            select g.tenant, g.operation_id from guards g where g.operation_id is not null
+            union select u.tenant, u.operation_id from operations u where u.state in ('parked', 'approved')
+          ) open
+          join operations o on o.tenant = open.tenant and o.operation_id = open.operation_id
           group by o.state`,
       });
       return Object.fromEntries(rows.map(({ state, n }) => [state, n]));

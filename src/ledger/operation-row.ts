@@ -1,5 +1,6 @@
 /** The columns of an operation as the gate reads them, and back. */
 import type { Dossier, Operation, StoredAnswer } from '../gate/ports.js';
+import { instant } from './pages.js';
 import type { Sealer } from './seal.js';
 
 /** For a table alias `o`; times leave the database as milliseconds from its own now. */
@@ -7,7 +8,7 @@ export const operationColumns = `
   o.tenant, o.operation_id, o.identity, o.generation, o.upstream_key, o.effect, o.state, o.fence, o.owner, o.attempt, o.attempts,
   o.unknown_attempts, o.effect_seen, o.verified, o.reason, o.outcome, o.tool, o.contract_version, o.contract_digest, o.catalogue_digest,
   o.principal, o.subject, o.purpose, o.session_id, o.turn_id, o.intent_id, o.call_id, o.fingerprint, o.decision_receipt,
-  o.effect_receipt, o.review_id, o.sealed_request, o.sealed_answer,
+  o.effect_receipt, o.review_id, o.approval_id, ${instant('o.expires_at')} as expires_at, o.sealed_request, o.sealed_answer,
   extract(epoch from clock_timestamp() - o.created_at) * 1000 as since_created,
   extract(epoch from clock_timestamp() - o.first_sent_at) * 1000 as since_first_sent,
   extract(epoch from o.send_by - clock_timestamp()) * 1000 as until_send_by,
@@ -75,6 +76,7 @@ export function toOperation(row: OperationRow, sealer: Sealer): Operation {
     decisionReceipt: row['decision_receipt'] as string | null,
     effectReceipt: row['effect_receipt'] as string | null,
     reviewId: row['review_id'] as string | null,
+    approval: row['approval_id'] === null ? null : { id: row['approval_id'] as string, expiresAt: row['expires_at'] as string },
     dossier: opened<Dossier>(row.sealed_request, requestPlace(tenant, id), sealer),
     answer: opened<StoredAnswer>(row.sealed_answer, answerPlace(tenant, id), sealer),
     clock: {

@@ -26,11 +26,13 @@ export const instant = (column: string): string => `to_char(${column} at time zo
 
 /** Conditions with their values, of which the tenant is always the first. */
 export class Where {
-  private readonly conditions = ['tenant = $1'];
+  private readonly conditions: string[];
   readonly values: unknown[];
 
-  constructor(tenant: string) {
+  /** @param of the alias of the table, where there are several */
+  constructor(tenant: string, private readonly of = '') {
     this.values = [tenant];
+    this.conditions = [`${this.place('tenant')} = $1`];
   }
 
   get text(): string {
@@ -42,7 +44,11 @@ export class Where {
   }
 
   equal<Filter extends object>(filter: Filter, columns: readonly (keyof Filter & string)[]): void {
-    for (const column of columns) if (filter[column] !== undefined) this.add(`${column} = ?`, filter[column]);
+    for (const column of columns) if (filter[column] !== undefined) this.add(`${this.place(column)} = ?`, filter[column]);
+  }
+
+  private place(column: string): string {
+    return this.of === '' ? column : `${this.of}.${column}`;
   }
 }
 

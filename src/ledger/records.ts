@@ -1,9 +1,10 @@
 /** What the control plane reads: keyset pages, always of one tenant, on connections of its own and bounded in time. */
 import type pg from 'pg';
-import type { Reviews } from '../gate/ports.js';
+import type { Approvals, Reviews } from '../gate/ports.js';
 import type { Page, Records } from '../ports.js';
 import type { JsonObject } from '../model.js';
 import { firstIdAt } from '../receipt-id.js';
+import { findApproval, listApprovals } from './approvals.js';
 import { createPool } from './connection.js';
 import { readCursor } from './cursor.js';
 import { inSnapshot, instant, page, Where } from './pages.js';
@@ -21,6 +22,7 @@ export interface RecordsOptions {
 
 export interface RecordStore extends Records {
   reviews: Reviews;
+  approvals: Approvals;
   close(): Promise<void>;
 }
 
@@ -80,6 +82,10 @@ export function openRecords(options: RecordsOptions, sealer: Sealer): RecordStor
     reviews: {
       list: (tenant, filter) => read((client) => listReviews(client, tenant, filter)),
       find: (tenant, id) => read((client) => findReview(client, sealer, tenant, id)),
+    },
+    approvals: {
+      list: (tenant, filter) => read((client) => listApprovals(client, tenant, filter)),
+      find: (tenant, id) => read((client) => findApproval(client, sealer, tenant, id)),
     },
     close: () => pool.end(),
   };

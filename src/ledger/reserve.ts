@@ -2,6 +2,8 @@
  * The intent commit: one statement that gives each candidate its generation, its guard keys, its place in the budget, its call
  * identity and its decision receipt, or nothing of all that.
  *
+ * What waits for an approval is parked by the same statement: all but the guard keys, which it names none of until it is dispatched.
+ *
  * Every look at a table that grows is a lateral join with a limit: as an `exists` outside a plain condition it may be planned as a scan of the
  * whole table, once and for all where the plan was cached while the table was small, and `enable_seqscan = off` does not prevent that.
  *
@@ -18,7 +20,7 @@
  */
 import type { Intent, Reservation } from '../gate/ports.js';
 import type { Statement } from './connection.js';
-import { hex, requestPlace } from './operation-row.js';
+import { answerPlace, hex, requestPlace } from './operation-row.js';
 import { receiptRow } from './receipt-row.js';
 import type { Sealer } from './seal.js';
 
@@ -29,7 +31,8 @@ with candidate as materialized (
     attempt_id uuid, send_window_ms float8, lease_ms float8, reconcile_ms float8, tool text, contract_version text, contract_digest text,
     catalogue_digest text, principal text, subject text, purpose text, session_id text, turn_id text, intent_id text, call_id text,
     fingerprint bytea, sealed_request bytea, guard_keys text[], guard_epochs bigint[], budget_scope text, budget_quota integer, call_key bytea, previous_operation text,
-    receipt_id text, receipt_kind text, receipt_disposition text, receipt_outcome text, receipt_at timestamptz, receipt_digest bytea, receipt_body text)
+    receipt_id text, receipt_kind text, receipt_disposition text, receipt_outcome text, receipt_at timestamptz, receipt_digest bytea, receipt_body text,
+    approval json, sealed_answer bytea)
 ),
 purse as materialized (
   select b.tenant, b.scope, b.quota, b.used
@@ -75,7 +78,7 @@ called as (
   returning a.operation_id
 ),
 whole as materialized (
-  select f.*, p.quota, p.used, row_number() over (partition by f.tenant, f.budget_scope order by f.n) as place
+  select f.*, p.quota, p.used, f.approval is not null as parked, now() + (f.approval->>'expires_ms')::float8 * interval '1 ms' as expires_at, row_number() over (partition by f.tenant, f.budget_scope order by f.n) as place
   from fresh f
   left join purse p on p.tenant = f.tenant and p.scope = f.budget_scope
   where cardinality(array_positions(array(select k.write_id from claimed k), f.write_id)) = cardinality(f.guard_keys)
@@ -85,12 +88,15 @@ inserted as (
   insert into operations (
     tenant, operation_id, identity, generation, upstream_key, effect, state, write_id, owner, due_at, attempt_id, first_sent_at, send_by,
     reconcile_by, tool, contract_version, contract_digest, catalogue_digest, principal, subject, purpose, session_id, turn_id, intent_id,
-    call_id, fingerprint, budget_scope, decision_receipt, sealed_request)
+    call_id, fingerprint, budget_scope, decision_receipt, sealed_request, approval_id, expires_at, sealed_answer)
   select
-    w.tenant, w.operation_id, w.identity, w.generation, w.upstream_key, w.effect, 'sending', w.write_id, w.owner,
-    now() + w.lease_ms * interval '1 ms', w.attempt_id, now(), now() + w.send_window_ms * interval '1 ms',
-    now() + w.reconcile_ms * interval '1 ms', w.tool, w.contract_version, w.contract_digest, w.catalogue_digest, w.principal, w.subject,
-    w.purpose, w.session_id, w.turn_id, w.intent_id, w.call_id, w.fingerprint, w.budget_scope, w.receipt_id, w.sealed_request
+    w.tenant, w.operation_id, w.identity, w.generation, w.upstream_key, w.effect, case when w.parked then 'parked' else 'sending' end, w.write_id,
+    case when not w.parked then w.owner end,
+    case when w.parked then w.expires_at else now() + w.lease_ms * interval '1 ms' end,
+    case when not w.parked then w.attempt_id end, case when not w.parked then now() end, case when not w.parked then now() + w.send_window_ms * interval '1 ms' end,
+    case when not w.parked then now() + w.reconcile_ms * interval '1 ms' end, w.tool, w.contract_version, w.contract_digest, w.catalogue_digest, w.principal, w.subject,
+    w.purpose, w.session_id, w.turn_id, w.intent_id, w.call_id, w.fingerprint, w.budget_scope, w.receipt_id, w.sealed_request,
+    w.approval->>'id', w.expires_at, w.sealed_answer
   from whole w
   where (w.budget_scope is null or w.used + w.place <= w.quota) and clock_timestamp() < now() + w.send_window_ms * interval '1 ms'
   order by w.tenant, w.operation_id
@@ -115,6 +121,14 @@ receipted as (
     w.receipt_outcome, w.receipt_at, w.receipt_digest, w.receipt_body
   from whole w
   where w.write_id = any (array(select i.write_id from inserted i))
+),
+asked as (
+  insert into approvals (tenant, id, operation_id, tool, principal, session_id, rule, needed, digest, summary)
+  select
+    w.tenant, w.approval->>'id', w.operation_id, w.tool, w.principal, w.session_id, w.approval->>'by', (w.approval->>'needed')::integer, w.approval->>'digest',
+    w.approval->>'summary'
+  from whole w
+  where w.parked and w.write_id = any (array(select i.write_id from inserted i))
 ),
 verdict as materialized (
   select
@@ -156,6 +170,8 @@ export function reserveStatement(intents: Intent[], sealer: Sealer): Statement {
       call_key: intent.alias ? hex(intent.alias.callKey) : null, previous_operation: intent.alias?.previous ?? null,
       receipt_id: receipt.id, receipt_kind: receipt.kind, receipt_disposition: receipt.disposition, receipt_outcome: receipt.outcome,
       receipt_at: receipt.recorded_at, receipt_digest: receipt.digest, receipt_body: receipt.body,
+      approval: intent.parked ? { ...intent.parked.asked, expires_ms: intent.parked.expiresMs } : null,
+      sealed_answer: intent.parked ? hex(sealer.seal(JSON.stringify(intent.parked.answer), answerPlace(operation.tenant, operation.id))) : null,
     };
   });
   return { name: 'reserve', text: reserveText, values: [JSON.stringify(rows)] };

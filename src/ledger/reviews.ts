@@ -51,9 +51,12 @@ export async function findReview(client: pg.PoolClient, sealer: Sealer, tenant: 
     `select ${operationColumns} from operations o where o.tenant = $1 and o.operation_id = $2`, [tenant, row.operation_id],
   );
   if (!operation) return null;
+  const { rows: [approval] } = await client.query<{ approved_by: string[] }>(
+    'select approved_by from approvals where tenant = $1 and operation_id = $2', [tenant, row.operation_id],
+  );
   const receipts = await client.query<{ body: string }>('select body from receipts where tenant = $1 and operation_id = $2 order by id', [tenant, row.operation_id]);
   return {
     id: row.id, reason: row.reason, openedAt: row.opened_at, deadline: row.deadline, overdue: row.overdue, escalatedAt: row.escalated_at,
-    decision: decisionOf(row), operation: toOperation(operation, sealer), receipts: receipts.rows.map(({ body }) => JSON.parse(body) as JsonObject), approvers: [],
+    decision: decisionOf(row), operation: toOperation(operation, sealer), receipts: receipts.rows.map(({ body }) => JSON.parse(body) as JsonObject), approvers: approval?.approved_by ?? [],
   };
 }

@@ -18,7 +18,7 @@ with move as materialized (
     outcome text, outcome_set boolean, reason text, reason_set boolean, verified boolean, effect_seen boolean, attempts jsonb,
     unknown_attempts integer, send_attempt integer, send_attempt_id uuid, send_window_ms float8, due_ms float8, due_set boolean,
     absent_ms float8, absent_set boolean, reconcile_ms float8, release boolean, sealed_answer bytea, settle boolean, refund boolean, effect_receipt text,
-    review_id text, review_ms float8, decided json, receipts json)
+    review_id text, review_ms float8, decided json, unexpired boolean, approval_ended json, receipts json)
 ),
 moved as materialized (
   update operations o set
@@ -44,10 +44,10 @@ moved as materialized (
     settled_at = case when m.settle then now() else o.settled_at end
   from move m
   where o.tenant = m.tenant and o.operation_id = m.operation_id and o.fence = m.fence and o.state = any (m.from_states)
-    and o.write_id <> m.write_id
+    and o.write_id <> m.write_id and (not m.unexpired or o.expires_at > clock_timestamp())
     and not (o.effect_seen and (m.send_attempt is not null or m.to_state in ('rejected', 'failed', 'rate_limited', 'cancelled', 'abandoned')))
   returning o.tenant, o.operation_id, o.session_id, o.intent_id, o.principal, o.tool, o.budget_scope, o.reason, m.n, m.settle, m.refund,
-    m.review_id, m.review_ms, m.decided, m.receipts
+    m.review_id, m.review_ms, m.decided, m.approval_ended, m.receipts
 ),
 receipted as (
   insert into receipts (
@@ -68,6 +68,11 @@ closed as (
     decision_receipt = d.decided->>'receipt'
   from moved d
   where d.decided is not null and r.tenant = d.tenant and r.id = d.decided->>'review'
+),
+unapproved as (
+  update approvals a set ended_by = d.approval_ended->>'by', ended_because = d.approval_ended->>'because', ended_at = now()
+  from moved d
+  where d.approval_ended is not null and a.tenant = d.tenant and a.operation_id = d.operation_id
 ),
 refunded as (
   update budgets b set used = greatest(0, b.used - c.n)
@@ -110,6 +115,7 @@ export function transitionStatement(transitions: Transition[], sealer: Sealer): 
       settle: transition.settle ?? false, refund: transition.refund ?? false, effect_receipt: transition.effectReceipt ?? null,
       review_id: review?.id ?? null, review_ms: review?.deadlineMs ?? null,
       decided: decided ? { review: decided.review, decision: decided.decision, by: decided.by, because: decided.because, receipt: decided.receipt.id } : null,
+      unexpired: transition.unexpired ?? false, approval_ended: transition.approvalEnded ?? null,
       receipts: [...(decided ? [decided.receipt] : []), ...(transition.receipt ? [transition.receipt] : [])].map(receiptRow),
     };
   });

@@ -7,6 +7,7 @@
  */
 import type { Operation } from '../gate/ports.js';
 import type { Parts } from '../gate/parts.js';
+import { executeApproved } from '../gate/approved.js';
 import { becomeUnknown, pollAccepted, pursueUnknown, sendAsDecided, verifyLater } from '../gate/reconcile.js';
 import type { Finding } from '../gate/finding.js';
 import { route } from '../gate/route.js';
@@ -107,7 +108,9 @@ async function resume(run: Run, until: number): Promise<Finding> {
     }
     case 'unknown': return pursueUnknown(run, until);
     case 'accepted': return pollAccepted(run, until);
-    case 'approved': return sendAsDecided(run, until);
+    case 'parked': return { kind: 'unsent', from: 'parked', code: 'APPROVAL_EXPIRED', detail: 'Nobody approved the call until its deadline. It was not sent.' };
+    case 'approved':
+      return operation.clock.sinceFirstSent === null ? executeApproved(run, performance.now() + run.parts.settings.patienceMs) : sendAsDecided(run, until);
     case 'committed': return verifyLater(run, until);
     default: return { kind: 'later', dueInMs: noContractMs };
   }

@@ -381,8 +381,8 @@ describe('receipts', () => {
 });
 
 describe('approvals', () => {
-  it('a call that needs one is refused and handed to a person, because none can be collected yet; nothing is sent', async () => {
-    expect(await credit({ order_id: 'O-420', amount: 10_001 })).toMatchObject({ http: 403, disposition: 'denied', code: 'APPROVAL_UNAVAILABLE', next_action: 'escalate' });
+  it('a call that needs one waits for a person; nothing is sent', async () => {
+    expect(await credit({ order_id: 'O-420', amount: 10_001 })).toMatchObject({ http: 202, disposition: 'approval_required', next_action: 'ask', approval: { by: 'application' } });
     await noWrites();
   });
 });

@@ -6,7 +6,7 @@ import { readOpenapi } from '../../src/http/control/openapi.js';
 import { buildControlServer } from '../../src/http/control/server.js';
 import { drain } from '../../src/http/drain.js';
 import { refuse } from '../../src/errors.js';
-import type { AgentDoor, Authenticator, Health, Records, RequestMetrics, ReviewDesk, SessionContextView, Sessions, SessionView } from '../../src/ports.js';
+import type { AgentDoor, ApprovalDesk, Authenticator, Health, Records, RequestMetrics, ReviewDesk, SessionContextView, Sessions, SessionView } from '../../src/ports.js';
 import { type App, defaultLimits, type HttpLimits } from '../../src/http/server.js';
 import type { Answer, Principal, Role } from '../../src/model.js';
 
@@ -50,6 +50,7 @@ const answersExecuted = async (): Promise<Answer> => executed;
 export interface Script {
   door?: Partial<AgentDoor>;
   records?: Partial<Records>;
+  approvals?: Partial<ApprovalDesk>;
   reviews?: Partial<ReviewDesk>;
   sessions?: Partial<Sessions>;
   health?: Health;
@@ -96,6 +97,7 @@ export function build(script: Script = {}): Omit<Listeners, 'agent' | 'control' 
       receipts: async () => ({ items: [], next_cursor: null }), receipt: async () => null,
       operations: async () => ({ items: [], next_cursor: null }), operation: async () => null, ...script.records,
     },
+    approvals: { list: async () => ({ items: [], next_cursor: null }), one: async () => null, decide: async () => refuse('APPROVAL_NOT_FOUND', 'x'), ...script.approvals },
     reviews: { list: async () => ({ items: [], next_cursor: null }), one: async () => null, decide: async () => refuse('REVIEW_NOT_FOUND', 'x'), ...script.reviews },
     health: script.health ?? { readiness: async () => ({ ready: true, checks: { postgres: { state: 'up' }, redis: { state: 'off' } } }) },
     metricsPage: { contentType: 'text/plain; version=0.0.4', metrics: async () => 'callgate_up 1\n' },

@@ -33,6 +33,17 @@ const gateway = await startGateway(loaded.config, {
       await fuse('after_reserve');
       return reservation;
     },
+    async approve(approve) {
+      const approved = await ledger.approve(approve);
+      if (approved?.enough) await fuse('after_approval');
+      return approved;
+    },
+    async dispatch(dispatch) {
+      await fuse('before_dispatch');
+      const given = await ledger.dispatch(dispatch);
+      await fuse('after_dispatch');
+      return given;
+    },
     async transition(transition) {
       if (transition.settle) await fuse('before_settle');
       if (transition.send && waitsToBeSent.has(transition.operationId)) await fuse('before_decided_send');

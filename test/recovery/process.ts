@@ -7,7 +7,7 @@ import { Agent, type House } from '../support/gateway.js';
 
 export type CrashPoint =
   | 'before_reserve' | 'after_reserve' | 'after_exchange' | 'before_settle' | 'after_settle' | 'after_unknown' | 'after_first_readback' | 'after_resend_intent'
-  | 'after_decision' | 'before_decided_send' | 'never';
+  | 'after_decision' | 'before_decided_send' | 'after_approval' | 'before_dispatch' | 'after_dispatch' | 'never';
 
 export interface Fused {
   process: ChildProcess;

@@ -133,7 +133,7 @@ function approval({ approvals }: ToolPlan): string {
     code(when.source),
     `${count} by ${by}`,
     duration(expiresMs),
-    summary ? code(summary) : '',
+    summary ? code(summary.source) : '',
   ]);
   return blocks(
     table(['when', 'approvals', 'within', 'what is shown'], rows),

@@ -35,6 +35,15 @@ export const reviewQuery = Type.Object(
   { additionalProperties: false },
 );
 
+/** Those that wait where nothing is said. */
+export const approvalQuery = Type.Object(
+  {
+    state: Type.Optional(oneOf(['pending', 'ended'])), tool: shared.tool, by: Type.Optional(oneOf(['client', 'application', 'reviewer'])),
+    session_id: shared.session_id, principal: shared.principal, limit: shared.limit, cursor: shared.cursor,
+  },
+  { additionalProperties: false },
+);
+
 type SharedQuery = Pick<Static<typeof receiptQuery>, 'limit'> & { from?: string; to?: string };
 type Filter<Query extends SharedQuery> = Omit<Query, 'limit'> & Pick<ReceiptFilter, 'limit'>;
 

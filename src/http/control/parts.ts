@@ -1,10 +1,11 @@
 /** What the control listener is made of. */
 import type { JsonObject } from '../../model.js';
-import type { Authenticator, Health, MetricsPage, Records, ReviewDesk, SessionBudgets, Sessions } from '../../ports.js';
+import type { ApprovalDesk, Authenticator, Health, MetricsPage, Records, ReviewDesk, SessionBudgets, Sessions } from '../../ports.js';
 import type { ServerParts } from '../server.js';
 
 export interface ControlServerParts extends ServerParts {
   records: Records;
+  approvals: ApprovalDesk;
   reviews: ReviewDesk;
   sessions: Sessions;
   /** What a session begins with, where the application does not say. */

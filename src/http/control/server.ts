@@ -1,5 +1,6 @@
 /** The control plane: the records for people and applications; probes, metrics and documentation for everybody. */
 import { requireCredential } from '../authentication.js';
+import { approvalRoutes } from './approvals.js';
 import { rawBody } from '../body.js';
 import { type App, createServer } from '../server.js';
 import { contractRoutes } from './contracts.js';
@@ -21,6 +22,7 @@ export function buildControlServer(parts: ControlServerParts): App {
     scope.addContentTypeParser('application/json', rawBody(parts.limits.bodyBytes));
     scope.register(receiptRoutes, parts);
     scope.register(operationRoutes, parts);
+    scope.register(approvalRoutes, parts);
     scope.register(reviewRoutes, parts);
     scope.register(contractRoutes, parts);
     scope.register(sessionRoutes, parts);

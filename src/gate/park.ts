@@ -1,0 +1,50 @@
+/**
+ * Instead of execute, for a call that needs an approval: one durable commit of the whole intent, but for its guard keys, and nothing is sent.
+ * Whatever holds the entity until then is none of its business, so a person who takes an hour keeps nobody else from working.
+ */
+import { EvaluationError } from '../contract/plan.js';
+import { refuse, type Refusal } from '../errors.js';
+import { newApprovalId } from '../receipt-id.js';
+import type { Told } from './answer.js';
+import { approvalDigest, approvalSummary } from './approval.js';
+import { noExecutionsLeft } from './budgets.js';
+import type { AdmittedCall } from './calls.js';
+import { type Conflict, intentOf } from './execute.js';
+import { operationId } from './identity.js';
+import type { Parts } from './parts.js';
+import type { Asked, Intent, Operation, StoredAnswer } from './ports.js';
+import { predicateError } from './predicate-error.js';
+import type { Progress } from './progress.js';
+import { redactedText } from './receipts.js';
+import { callScope } from './scope.js';
+
+/** The operation as it waits. */
+export async function park(parts: Parts, call: AdmittedCall, progress: Progress): Promise<Operation | Conflict | Refusal> {
+  if (parts.draining()) return refuse('DRAINING', 'This replica takes no new calls.');
+  let intent: Intent;
+  try {
+    intent = parkedIntent(parts, call, progress);
+  } catch (error) {
+    if (error instanceof EvaluationError) return predicateError('http', error);
+    throw error;
+  }
+  const reservation = await parts.ledger.reserve(intent);
+  if (!reservation.reserved) return reservation.because === 'budget' ? noExecutionsLeft(call.session, { limit: reservation.quota, used: reservation.used }) : { conflict: reservation.because };
+  progress.decisionReceipt = intent.receipt.id;
+  const { tenant, id } = intent.operation;
+  return (await parts.ledger.get(tenant, id)) ?? { conflict: 'exists' };
+}
+
+function parkedIntent(parts: Parts, call: AdmittedCall, progress: Progress): Intent {
+  const { approval: rule, tool, args, bound, served, principal, envelope } = call;
+  if (!rule) throw new Error('parked without a rule that asks for it');
+  const request = tool.render(callScope(call));
+  const asked: Asked = {
+    id: newApprovalId(), by: rule.by, needed: rule.approvals, summary: redactedText(parts, approvalSummary(tool, rule, args), tool.redact, args),
+    digest: approvalDigest({
+      tenant: principal.tenant, id: operationId(call.identity.operation, call.generation), subject: envelope.subject, contractDigest: tool.digest, dossier: { args, bound, request },
+    }, served.policy.version, rule),
+  };
+  const told: Told = { result: null, states: {}, legal_actions: [], approval: { id: asked.id, by: asked.by, digest: asked.digest, summary: asked.summary } };
+  return intentOf(parts, call, progress, request, { asked, expiresMs: rule.expiresMs, answer: told as unknown as StoredAnswer });
+}
