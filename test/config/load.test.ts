@@ -33,7 +33,7 @@ describe('values', () => {
       attempts: 3, elapsedMs: 30_000, retryRatio: 0.1,
     });
     expect(config.budgets).toEqual({ executionsPerSession: 50, executionsPerPrincipalPerDay: 10_000, proposals: 3, turns: 32 });
-    expect(config.approvals).toEqual({ expiresMs: 900_000, reviewDeadlineMs: 86_400_000 });
+    expect(config.approvals).toEqual({ expiresMs: 900_000, dispatchTries: 10, reviewDeadlineMs: 86_400_000 });
     expect(config.reconcile.deadlineMs).toBe(3_600_000);
     expect(config.retention.payloadsMs).toBe(30 * 86_400_000);
     expect([config.agent, config.control]).toEqual([{ host: '127.0.0.1', port: 8080 }, { host: '127.0.0.1', port: 9090 }]);
