@@ -114,18 +114,21 @@ const orders = {
   ended: { list: 'approvals_ended', is: `not (o.state = 'parked' and o.expires_at > now())`, after: '(a.asked_at, a.id) < (?::timestamptz, ?)', by: 'a.asked_at desc, a.id desc' },
 } as const;
 
-export async function listApprovals(client: pg.PoolClient, tenant: string, filter: ApprovalFilter): Promise<Page<JsonObject>> {
+/** @throws BadCursor, before anything is asked. */
+export function listApprovals(tenant: string, filter: ApprovalFilter): (client: pg.PoolClient) => Promise<Page<JsonObject>> {
   const order = orders[filter.state];
   const where = new Where(tenant, 'a');
   where.add(order.is);
   where.equal(filter, ['tool', 'session_id', 'principal']);
   if (filter.by !== undefined) where.add('a.rule = ?', filter.by);
   if (filter.cursor) where.add(order.after, ...readCursor(order.list, filter.cursor));
-  const { rows } = await client.query<Row>(
-    `select ${columns} from approvals a join operations o on o.tenant = a.tenant and o.operation_id = a.operation_id
-    where ${where.text} order by ${order.by} limit ${filter.limit + 1}`, where.values,
-  );
-  return page(order.list, rows, filter.limit, summary, (row) => [row.asked_at, row.id]);
+  return async (client) => {
+    const { rows } = await client.query<Row>(
+      `select ${columns} from approvals a join operations o on o.tenant = a.tenant and o.operation_id = a.operation_id
+      where ${where.text} order by ${order.by} limit ${filter.limit + 1}`, where.values,
+    );
+    return page(order.list, rows, filter.limit, summary, (row) => [row.asked_at, row.id]);
+  };
 }
 
 function summary(row: Row): JsonObject {

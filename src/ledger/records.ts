@@ -80,11 +80,11 @@ export function openRecords(options: RecordsOptions, sealer: Sealer): RecordStor
       };
     },
     reviews: {
-      list: (tenant, filter) => read((client) => listReviews(client, tenant, filter)),
+      list: async (tenant, filter) => read(listReviews(tenant, filter)),
       find: (tenant, id) => read((client) => findReview(client, sealer, tenant, id)),
     },
     approvals: {
-      list: (tenant, filter) => read((client) => listApprovals(client, tenant, filter)),
+      list: async (tenant, filter) => read(listApprovals(tenant, filter)),
       find: (tenant, id) => read((client) => findApproval(client, sealer, tenant, id)),
     },
     close: () => pool.end(),

@@ -22,14 +22,17 @@ const orders = {
   decided: { list: 'reviews_decided', is: 'decided_at is not null', key: 'decided_at', after: '(decided_at, id) < (?::timestamptz, ?)', by: 'decided_at desc, id desc' },
 } as const;
 
-export async function listReviews(client: pg.PoolClient, tenant: string, filter: ReviewFilter): Promise<Page<JsonObject>> {
+/** @throws BadCursor, before anything is asked. */
+export function listReviews(tenant: string, filter: ReviewFilter): (client: pg.PoolClient) => Promise<Page<JsonObject>> {
   const order = orders[filter.state];
   const where = new Where(tenant);
   where.add(order.is);
   where.equal(filter, ['tool', 'reason']);
   if (filter.cursor) where.add(order.after, ...readCursor(order.list, filter.cursor));
-  const { rows } = await client.query<Row>(`select ${columns} from reviews where ${where.text} order by ${order.by} limit ${filter.limit + 1}`, where.values);
-  return page(order.list, rows, filter.limit, summary, (row) => [row[order.key], row.id]);
+  return async (client) => {
+    const { rows } = await client.query<Row>(`select ${columns} from reviews where ${where.text} order by ${order.by} limit ${filter.limit + 1}`, where.values);
+    return page(order.list, rows, filter.limit, summary, (row) => [row[order.key], row.id]);
+  };
 }
 
 function summary(row: Row): JsonObject {

@@ -36,7 +36,7 @@ describe('what an earlier operation means for a proposal', () => {
       fc.pre(byCall || byIdentity);
       const known = operation({ state, generation });
       const answer = earlierAnswer(proposal({ ownKey }), found({ call: byCall ? standsFor(known) : null, current: byIdentity ? known : null }));
-      expect(answer).toMatchObject({ kind: state === 'committed' || state === 'review' ? 'answered' : 'open', operation: known });
+      expect(answer).toMatchObject({ kind: ['committed', 'review', 'parked'].includes(state) ? 'answered' : 'open', operation: known });
     }));
   });
 

@@ -293,6 +293,30 @@ describe('approvals', () => {
     }
   });
 
+  it('lists what waits in the order in which it was asked, all others newest first, a page at a time, of one tenant', async () => {
+    for (let i = 0; i < 3; i++) await parked();
+    const list = async (query: string): Promise<Approval[]> => {
+      const all: Approval[] = [];
+      for (let cursor = ''; ;) {
+        const page = (await desk('auditor').get(`/v1/approvals?limit=3${query}${cursor}`)) as unknown as { items: Approval[]; next_cursor: string | null };
+        all.push(...page.items);
+        if (page.next_cursor === null) return all;
+        cursor = `&cursor=${page.next_cursor}`;
+      }
+    };
+    const [pending, ended] = [await list(''), await list('&state=ended')];
+    expect(pending.length).toBeGreaterThan(3);
+    expect(new Set(pending.map(({ state }) => state))).toEqual(new Set(['pending']));
+    expect(pending.map(({ id }) => id)).toEqual([...pending].sort((a, b) => (a.id < b.id ? -1 : 1)).map(({ id }) => id));
+    expect(new Set(ended.map(({ state }) => state)).size).toBeGreaterThan(2);
+    expect(ended.some(({ state }) => state === 'pending')).toBe(false);
+    expect((await list('&by=reviewer')).every(({ by }) => by === 'reviewer')).toBe(true);
+    expect(await list('&tool=cancel_order')).toEqual([]);
+    const first = (await desk('auditor').get('/v1/approvals?limit=1')) as unknown as { next_cursor: string };
+    expect(await desk('auditor').get(`/v1/approvals?state=ended&cursor=${first.next_cursor}`)).toMatchObject({ http: 400, errors: [{ code: 'BAD_CURSOR' }] });
+    expect(await desk('auditor').get('/v1/approvals?by=somebody')).toMatchObject({ http: 400 });
+  });
+
   it('50 calls that wait cost no memory to speak of, and are decided independently', async () => {
     const rss = (): number => process.memoryUsage().heapUsed;
     await parked();
