@@ -11,6 +11,7 @@ import { isRefusal, type ProblemCode, refuse, type Refusal } from '../errors.js'
 import type { JsonObject } from '../model.js';
 import { approvalDigest } from './approval.js';
 import { authorizeResource, authorizeTool } from './authorize.js';
+import { dailyPurse, sessionScope } from './budgets.js';
 import { type AdmittedCall, type Envelope, type FreshCall, type ParsedCall, type PermittedCall } from './calls.js';
 import { asFresh, keptOf } from './earlier.js';
 import { guardsOf } from './execute.js';
@@ -94,6 +95,7 @@ async function lookUpAgain({ parts, operation }: Run, permitted: PermittedCall):
     tenant: operation.tenant, callKey: null, identity: operation.identity, seen: null, guardKeys: identity.guardKeys,
     trust: permitted.served.catalogue.tracksTrust ? { principal: principal.id, subject: envelope.subject, sessionId: envelope.sessionId } : null,
     kept: keptOf(identity.entities).map(({ plan, key }) => ({ service: plan.service, entity: key })),
+    session: { ...sessionScope(permitted), purse: dailyPurse(principal), tool: operation.tool },
   });
   return asFresh(permitted, found, { generation: operation.generation, upstreamKey: operation.upstreamKey, afterCommitted: false, previousOperation: null });
 }
