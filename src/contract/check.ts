@@ -108,7 +108,7 @@ function mayRetry({ outcome }: ErrorSource, harmless: boolean): boolean {
 }
 
 function checkRead({ source, file, path }: ToolEntry, findings: Findings): void {
-  for (const member of ['effects', 'idempotency', 'readback', 'compensate', 'async', 'touches', 'partial'] as const) {
+  for (const member of ['effects', 'idempotency', 'readback', 'compensate', 'async', 'touches', 'partial', 'approval'] as const) {
     if (source[member] !== undefined) findings.key(file, [...path, member], 'CG203', `a tool with \`effect: none\` has no \`${member}\``);
   }
 }

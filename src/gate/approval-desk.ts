@@ -39,7 +39,7 @@ export function openApprovalDesk(parts: Parts, approvals: Approvals): ApprovalDe
   };
 }
 
-export function render(of: ApprovalCase): JsonObject {
+function render(of: ApprovalCase): JsonObject {
   const { operation } = of;
   const proposal = of.receipts.find(({ kind }) => kind === 'decision');
   return {

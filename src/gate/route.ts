@@ -49,9 +49,11 @@ const firstLookMs = 500;
 /** @param decided by a person, out of review. */
 export async function settleCommitted(run: Run, evidence: Committed, decided?: Decision): Promise<boolean> {
   const { operation, tool, parts } = run;
-  const settled = operation.state === 'committed';
+  const earlier = operation.answer as unknown as Told | null;
+  // Out of review too, where its read-back was still owed when it went there.
+  const settled = operation.state === 'committed' || (decided !== undefined && earlier?.verifyWith !== undefined);
   const moves = settled ? [] : keptMoves(run);
-  const before = settled ? (operation.answer as unknown as Told | null) : null;
+  const before = settled ? earlier : null;
   const states = before?.states ?? { ...evidence.aftermath?.states, ...Object.fromEntries(moves.map(({ entity, to }) => [entity, to])) };
   const own = states[run.dossier.baseline.entity ?? ''];
   const partial = itemsOf(run, evidence.result);
@@ -174,7 +176,7 @@ async function toReview(run: Run, seen: ForReview): Promise<boolean> {
     from: ['approved', 'sending', 'accepted', 'unknown', 'committed', 'rejected', 'failed', 'rate_limited', 'cancelled', 'abandoned'],
     to: 'review', outcome, reason, attempts: operation.attempts, effectSeen: operation.effectSeen, dueInMs: null, release: true, receipt, effectReceipt: receipt.id,
     review: newReview(run),
-    ...(seen.result === undefined ? {} : {
+    ...(seen.result === undefined || operation.state === 'committed' ? {} : {
       answer: { result: seen.result, states: {}, legal_actions: [], ...trustOf(tool, seen.result), decided: decidedBy(run) as unknown as Json },
       ...(seen.result === null ? {} : marking(tool, operation)),
     }),

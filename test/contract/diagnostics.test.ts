@@ -261,6 +261,13 @@ const broken: Broken[] = [
     at: 'effects: { creates: nothing',
   },
   {
+    code: 'CG203',
+    what: 'a read with an approval, which nothing would wait for',
+    from: convert,
+    to: `${convert}    approval: [{ when: "true", by: reviewer }]\n`,
+    at: 'approval: [{ when: "true"',
+  },
+  {
     code: 'CG204',
     what: 'a write by GET',
     from: '      method: POST\n      path: "/orders/{args.order_id}/cancel"',

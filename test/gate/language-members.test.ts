@@ -52,7 +52,7 @@ describe('untrusted: a session that was told what others wrote', () => {
     expect(mail).toMatchObject({ disposition: 'executed', untrusted: true, result: { text: expect.any(String) } });
     expect(await marked(session)).toBe(1);
     office.asked.length = 0;
-    expect(await pay(session)).toMatchObject({ code: 'APPROVAL_UNAVAILABLE' });
+    expect(await pay(session)).toMatchObject({ disposition: 'approval_required', approval: { by: 'reviewer' } });
     const denied = await call(session, 'send_report', { to: 'mallory' });
     expect(denied).toMatchObject({ http: 403, code: 'FORBIDDEN' });
     expect(office.asked).toEqual([]);
@@ -68,7 +68,7 @@ describe('untrusted: a session that was told what others wrote', () => {
     const second = await openGateway(house);
     try {
       await call(session, 'read_mail', { id: 'm-2' });
-      expect(await pay(session, second.agent)).toMatchObject({ code: 'APPROVAL_UNAVAILABLE' });
+      expect(await pay(session, second.agent)).toMatchObject({ disposition: 'approval_required', approval: { by: 'reviewer' } });
       expect(await pay(session, open.as(house.keys.otherAgent))).toMatchObject({ disposition: 'executed' });
     } finally {
       await second.gateway.close();
@@ -91,7 +91,7 @@ describe('untrusted: a session that was told what others wrote', () => {
     expect(await marked(second)).toBe(0);
     expect(await call(second, 'ask_outside', { question })).toMatchObject({ disposition: 'replayed', untrusted: true });
     expect(await marked(second)).toBe(1);
-    expect(await pay(second)).toMatchObject({ code: 'APPROVAL_UNAVAILABLE' });
+    expect(await pay(second)).toMatchObject({ disposition: 'approval_required', approval: { by: 'reviewer' } });
   });
 
   it('is not marked by a read that told nothing, but by an error of which a member is shown', async () => {

@@ -25,7 +25,7 @@ describe('killed with an approved call', () => {
     { killed: 'after it is an intent, before it is sent', at: 'after_dispatch', requests: 1 },
     { killed: 'after it was sent', at: 'after_exchange', requests: 1 },
   ];
-  it.each(rows)('$killed: it is sent once, and what waits beside it is untouched', async ({ at, requests }) => {
+  it.each(rows)('case-42: $killed: it is sent once, and what waits beside it is untouched', async ({ at, requests }) => {
     const [order, other] = [extraOrder(n++), extraOrder(n++)];
     const count = async (): Promise<number> => (await house.shop.books()).requests['POST /orders/{id}/credits'] ?? 0;
     const before = await count();

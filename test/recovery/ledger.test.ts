@@ -2,6 +2,7 @@ import { randomUUID } from 'node:crypto';
 import pg from 'pg';
 import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
 import { LedgerUnavailable } from '../../src/errors.js';
+import { approveStatement } from '../../src/ledger/approvals.js';
 import { takeStatement, witnessStatement } from '../../src/ledger/due.js';
 import { findStatement } from '../../src/ledger/find.js';
 import { moveStatement } from '../../src/ledger/entity-states.js';
@@ -11,6 +12,7 @@ import { migrate } from '../../src/ledger/migrate.js';
 import { operationColumns } from '../../src/ledger/operation-row.js';
 import { recordStatement } from '../../src/ledger/record.js';
 import { fundStatement, reserveStatement, unclaimVain } from '../../src/ledger/reserve.js';
+import { adoptStatement, escalateStatement } from '../../src/ledger/review-deadlines.js';
 import { createSealer } from '../../src/ledger/seal.js';
 import { lastStatement, rememberStatement } from '../../src/ledger/session-results.js';
 import { toldStatement } from '../../src/ledger/seen.js';
@@ -233,6 +235,8 @@ describe('plans', () => {
       }
       const direct = [
         takeStatement('r', 1000, 64), witnessStatement(1, receipt('op_5', 'effect'), review, [{ service: 's', entity: 'e:5', from: 'A', to: 'B' }]),
+        escalateStatement(), adoptStatement(1_000),
+        approveStatement({ tenant: 'acme', operationId: 'op_5', approval: 'apr_5', digest: 'd', by: 'p', receipt: receipt('op_5') }),
         lastStatement({ tenant: 'acme', principal: 'p', subject: '', sessionId: 's', tool: 't', entity: null }),
         { name: 'get', text: `select ${operationColumns} from operations o where o.tenant = $1 and o.operation_id = $2`, values: ['acme', 'op_5'] },
       ];

@@ -102,7 +102,7 @@ describe('a replica is stopped, another takes over, the first one wakes', () => 
       expect(await creditsOf(order)).toHaveLength(1);
     }));
 
-  it('a late effect of what is in review already is kept there, and a decision that was made without it finds nothing', () =>
+  it('case-13: a late effect of what is in review already is kept there, and a decision that was made without it finds nothing', () =>
     scene('after_exchange', { CALLGATE_RECONCILE_DEADLINE: '1s' }, async ({ slow, second, call, order }) => {
       const first = slow.agent.credit(call);
       await slow.stopped();
