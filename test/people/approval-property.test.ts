@@ -5,7 +5,7 @@ import type { Joints } from '../../src/main.js';
 import { type House, openGateway, openHouse, type Opened, unique } from '../support/gateway.js';
 import { extraOrder } from '../recovery/many-orders.js';
 import { until } from '../recovery/process.js';
-import { quickContracts, quickEnv } from '../recovery/quick.js';
+import { calmEnv } from './reviews.js';
 
 vi.mock('../../examples/retail/service/seed.js', async (original) => (await import('../recovery/many-orders.js')).manyOrders(await original()));
 
@@ -33,7 +33,7 @@ describe('approvals, property', () => {
     }),
   };
   beforeAll(async () => {
-    house = await openHouse(quickEnv({ CALLGATE_CONTRACTS_FOLDER: quickContracts([['by: application, expires: 10m', 'by: application, expires: 3s']]) }));
+    house = await openHouse(calmEnv([['by: application, expires: 10m', 'by: application, expires: 10s']]));
     both = [await openGateway(house, {}, listening), await openGateway(house, {}, listening)];
   });
   afterAll(async () => {

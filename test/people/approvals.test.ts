@@ -6,9 +6,11 @@ import type { JsonObject } from '../../src/model.js';
 import { type Agent, type CallBody, type House, openGateway, openHouse, type Opened, type Sent, unique } from '../support/gateway.js';
 import { extraOrder } from '../recovery/many-orders.js';
 import { until } from '../recovery/process.js';
-import { quickContracts, quickEnv } from '../recovery/quick.js';
+import { calmEnv } from './reviews.js';
 
 vi.mock('../../examples/retail/service/seed.js', async (original) => (await import('../recovery/many-orders.js')).manyOrders(await original()));
+
+const contractsOf = (changes: [string, string][]): string => calmEnv(changes)['CALLGATE_CONTRACTS_FOLDER'] as string;
 
 interface Approval {
   id: string; state: string; digest: string; summary: string; by: string; needed: number; approved_by: string[]; expires_at: string; arguments: object; operation_id: string;
@@ -33,9 +35,9 @@ describe('approvals', () => {
       close: () => upstream.close(),
     }),
   };
-  const shortLived = quickContracts([['by: application, expires: 10m', 'by: application, expires: 1s']]);
+  const shortLived = contractsOf([['by: application, expires: 10m', 'by: application, expires: 1s']]);
   beforeAll(async () => {
-    house = await openHouse(quickEnv());
+    house = await openHouse(calmEnv());
     open = await openGateway(house, {}, listening);
   });
   afterAll(async () => {
@@ -203,7 +205,7 @@ describe('approvals', () => {
   it('another contract or other policies than were approved under: it is not sent', async () => {
     const { id, operation, order } = await parked();
     const { digest } = await approvalOf(id);
-    const later = quickContracts([['check: args.amount <= order.refundable', 'check: args.amount <= order.refundable - 1'], ['version: 3.1.0', 'version: 3.1.1']]);
+    const later = contractsOf([['check: args.amount <= order.refundable', 'check: args.amount <= order.refundable - 1'], ['version: 3.1.0', 'version: 3.1.1']]);
     await open.gateway.close();
     open = await openGateway(house, { CALLGATE_CONTRACTS_FOLDER: later }, listening);
     try {

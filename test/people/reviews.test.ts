@@ -2,8 +2,7 @@ import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import { type Agent, type House, openGateway, openHouse, type Opened, type Sent } from '../support/gateway.js';
 import { extraOrder } from '../recovery/many-orders.js';
 import { until } from '../recovery/process.js';
-import { quickEnv } from '../recovery/quick.js';
-import { type Case, decide, decideNow, intoReview, type Review, reviewOf, seeing } from './reviews.js';
+import { calmEnv, type Case, decide, decideNow, intoReview, type Review, reviewOf, seeing } from './reviews.js';
 
 vi.mock('../../examples/retail/service/seed.js', async (original) => (await import('../recovery/many-orders.js')).manyOrders(await original()));
 
@@ -18,7 +17,7 @@ describe('the review queue', () => {
   let desk: Agent;
   let n = 0;
   beforeAll(async () => {
-    house = await openHouse(quickEnv({ CALLGATE_RECONCILE_DEADLINE: '1s' }));
+    house = await openHouse({ ...calmEnv(), CALLGATE_RECONCILE_DEADLINE: '1s' });
     open = await openGateway(house, {}, seeing(sight));
     desk = open.control(house.keys.reviewer);
   });

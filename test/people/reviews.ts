@@ -2,6 +2,12 @@
 import type { Joints } from '../../src/main.js';
 import { type Agent, type CallBody, type House, type Opened, type Sent, unique } from '../support/gateway.js';
 import { until } from '../recovery/process.js';
+import { changedContracts, quickEnv, settleMs } from '../recovery/quick.js';
+
+/** Short windows, but patience with a busy machine: an attempt that was given up only because it was slow is another story. */
+export const calmEnv = (more: [string, string][] = []): Record<string, string> => quickEnv({
+  CALLGATE_CONTRACTS_FOLDER: changedContracts([['settle_after: 10s', `settle_after: ${settleMs}ms`], ...more]), CALLGATE_EXECUTION_SEND_WINDOW: '10s', CALLGATE_EXECUTION_LEASE: '15s',
+});
 
 /** Whether read-backs reach the service; a test switches it. */
 export interface Sight { blind: boolean }
