@@ -60,6 +60,8 @@ async function openFolder(path: string): Promise<string> {
 }
 
 interface Launched { port: number; server: BoundProcess }
+/** A standby takes reads only. */
+const readyLine = /database system is ready to accept (read-only )?connections/;
 const portTaken = /could not bind|Address already in use/;
 const recoveryMs = 120_000;
 
@@ -97,7 +99,7 @@ async function startServer(
     ...(account.uid === undefined ? {} : { uid: account.uid }),
     onLine: (line) => {
       onLine(line);
-      if (line.includes('database system is ready to accept connections')) ready();
+      if (readyLine.test(line)) ready();
     },
   });
   const timer = setTimeout(() => {

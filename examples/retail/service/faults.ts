@@ -24,6 +24,7 @@ export function isWrite(tool: Tool): boolean {
 
 export class FaultQueue {
   readonly #armed = new Map<Tool, { fault: Fault; left: number }[]>();
+  readonly #met = new Map<FaultKind, number>();
 
   /**
    * @param order `{tool, kind, times = 1, ms = 1000, retry_after = 1}`; members that the kind does not use are ignored.
@@ -50,7 +51,13 @@ export class FaultQueue {
     if (queue === undefined || head === undefined) return null;
     head.left -= 1;
     if (head.left === 0) queue.shift();
+    this.#met.set(head.fault.kind, (this.#met.get(head.fault.kind) ?? 0) + 1);
     return head.fault;
+  }
+
+  /** How often each kind was met by a request. */
+  met(): Record<string, number> {
+    return Object.fromEntries(this.#met);
   }
 }
 

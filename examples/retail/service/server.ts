@@ -12,6 +12,7 @@ import { isWrite } from './faults.js';
 import { perform } from './perform.js';
 import { drop, send } from './reply.js';
 import { findRoute, nameOf } from './routes.js';
+import { type Order, seedOrders } from './seed.js';
 import { World } from './world.js';
 
 export interface RetailServiceOptions {
@@ -22,6 +23,8 @@ export interface RetailServiceOptions {
   token?: string | null;
   /** A file that keeps orders, books, keys and delayed writes, though not faults, over a restart. Absent: in memory alone. */
   journal?: string | null;
+  /** The orders to begin with; absent: those of seed.ts. */
+  orders?: () => Order[];
 }
 
 export interface RetailService {
@@ -35,7 +38,7 @@ export interface RetailService {
  * @throws JournalError when the journal cannot be opened or replayed.
  */
 export async function startRetailService(
-  { port, host = '127.0.0.1', token = null, journal = null }: RetailServiceOptions,
+  { port, host = '127.0.0.1', token = null, journal = null, orders = seedOrders }: RetailServiceOptions,
 ): Promise<RetailService> {
   const server = createServer();
   // Longer than any client pool's idle time, so that it is never this side which closes a connection under a request.
@@ -45,7 +48,7 @@ export async function startRetailService(
   // The port before the journal: a second process with the same settings must not touch the file of the first. Connections
   // wait for the journal, which is read in this same turn of the event loop.
   await once(server, 'listening');
-  let world = openWorld(journal, server);
+  let world = openWorld(journal, orders, server);
   const reset = (): void => {
     world = world.next();
   };
@@ -65,9 +68,9 @@ export async function startRetailService(
   };
 }
 
-function openWorld(journal: string | null, server: Server): World {
+function openWorld(journal: string | null, orders: () => Order[], server: Server): World {
   try {
-    return World.open(journal);
+    return World.open(journal, orders);
   } catch (error) {
     server.close();
     throw error;
@@ -82,6 +85,8 @@ async function serveBackstage(req: IncomingMessage, res: ServerResponse, world: 
   switch (`${req.method} ${pathOf(req)}`) {
     case 'GET /_books':
       return send(res, { status: 200, body: world.books.open() });
+    case 'GET /_faults':
+      return send(res, { status: 200, body: { met: world.faults.met() } });
     case 'POST /_faults':
       world.faults.arm(await readObject(req));
       return send(res, { status: 200, body: { armed: true } });

@@ -11,25 +11,28 @@ import { Journal, type Entry, type Outcome } from './journal.js';
 import { IdempotencyKeys } from './keys.js';
 import type { Execute, Manner } from './perform.js';
 import { nameOf, routeNamed, routeNames, type ApiRequest, type PreparedWrite, type Route, type Write } from './routes.js';
-import { seedOrders } from './seed.js';
+import type { Order } from './seed.js';
 import { Shop } from './shop.js';
 
 export class World {
   readonly books = new Books(routeNames);
   readonly faults = new FaultQueue();
-  readonly #shop = new Shop(seedOrders(), this.books);
+  readonly #shop: Shop;
+  readonly #orders: () => Order[];
   readonly #keys = new IdempotencyKeys();
   readonly #journal: Journal | null;
   readonly #ended = new AbortController();
 
-  private constructor(journal: Journal | null) {
+  private constructor(journal: Journal | null, orders: () => Order[]) {
     this.#journal = journal;
+    this.#orders = orders;
+    this.#shop = new Shop(orders(), this.books);
     setMaxListeners(0, this.#ended.signal);
   }
 
   /** The world as the journal of an earlier process left it, at work on what is still owed; a new one without. @throws JournalError */
-  static open(journalPath: string | null): World {
-    const world = new World(journalPath === null ? null : new Journal(journalPath));
+  static open(journalPath: string | null, orders: () => Order[]): World {
+    const world = new World(journalPath === null ? null : new Journal(journalPath), orders);
     world.#recover();
     return world;
   }
@@ -41,7 +44,7 @@ export class World {
   next(): World {
     this.#ended.abort();
     this.#journal?.clear();
-    return new World(this.#journal);
+    return new World(this.#journal, this.#orders);
   }
 
   /** Ends this world with its process; what is still owed stays in the journal. */

@@ -1,0 +1,197 @@
+/**
+ * The eight invariants of the semantics (section 9) over one run. Pure, and apart from whatever drove the run: it believes the service's books
+ * and what callers were told, and of the ledger only that it names what it knows.
+ */
+import type { Evidence, LedgerEntry, Said, Told } from './history.js';
+
+export interface Violation { invariant: 1 | 2 | 3 | 4 | 5 | 6 | 7 | 8 | 9; what: string }
+
+/** 9 is no invariant of its own: nothing is stuck past its deadline, without which the others could be kept by never answering. */
+export const invariants: Record<Violation['invariant'], string> = {
+  1: 'at most one effect per operation', 2: 'no effect without an intent, no end without a receipt', 3: 'one answer per call, the same for ever, as the books have it',
+  4: 'a refusal causes no write', 5: 'nothing of one user in another’s answer', 6: 'budgets are exact', 7: 'what was approved is what is sent',
+  8: 'losing Redis or Postgres changes no result', 9: 'nothing is stuck',
+};
+
+interface Effect { key: string; receiptId: string | null }
+type Find = (told: Told) => Effect[];
+type Check = (evidence: Evidence, effectsOf: Find) => Violation[];
+
+export function check(evidence: Evidence): Violation[] {
+  const effectsOf = indexOf(evidence);
+  return [atMostOne, intended, answered, refusedMeansNothing, apart, budgeted, approved, ended].flatMap((one) => one(evidence, effectsOf));
+}
+
+/** By what was meant: order and amount, order, or receipt. Never by an id of the gateway's. */
+function indexOf({ books }: Evidence): Find {
+  const index = new Map<string, Effect[]>();
+  const enter = (meaning: string, effect: Effect): void => { index.set(meaning, [...(index.get(meaning) ?? []), effect]); };
+  for (const { order_id, amount, key, receipt_id } of books.credits) enter(`credit ${order_id} ${amount}`, { key, receiptId: receipt_id });
+  for (const { order_id, key } of books.cancellations) enter(`cancel ${order_id}`, { key, receiptId: null });
+  for (const { receipt_id, key } of books.voids) enter(`void ${receipt_id}`, { key, receiptId: receipt_id });
+  return ({ intent }) => index.get(meaningOf(intent)) ?? [];
+}
+
+function meaningOf({ tool, args }: Told['intent']): string {
+  if (tool === 'issue_credit') return `credit ${args['order_id']} ${args['amount']}`;
+  if (tool === 'cancel_order') return `cancel ${args['order_id']}`;
+  return tool === 'void_credit' ? `void ${args['receipt_id']}` : '';
+}
+
+const about = ({ intent, step }: Told): string => `${step.kind} ${intent.id} (${intent.tool} ${JSON.stringify(intent.args)})`;
+
+/** The service may break its promise where it was told to: twice under one key, and as often as that happened. */
+const atMostOne: Check = ({ history, doubles }, effectsOf) => {
+  const found: Violation[] = [];
+  let doubled = 0;
+  for (const told of history.told) {
+    const effects = effectsOf(told);
+    if (effects.length <= 1) continue;
+    if (effects.length === 2 && effects[0]?.key === effects[1]?.key && told.intent.expects !== 'refusal' && ++doubled <= doubles) continue;
+    if (told.intent.expects !== 'refusal') found.push({ invariant: 1, what: `${effects.length} effects under ${new Set(effects.map(({ key }) => key)).size} keys: ${about(told)}` });
+  }
+  return found;
+};
+
+const open = new Set(['sending', 'accepted', 'unknown', 'parked', 'approved', 'review']);
+
+const intended: Check = ({ books, ledger, history }) => {
+  const known = new Map(ledger.map((entry) => [entry.id, entry]));
+  const found: Violation[] = [];
+  for (const { key } of [...books.credits, ...books.voids, ...books.cancellations]) {
+    if (!has(known.get(key), 'decision')) found.push({ invariant: 2, what: `an effect under ${key}, of which there is ${known.has(key) ? 'no decision receipt' : 'no intent'}` });
+  }
+  for (const entry of ledger) {
+    if (!open.has(entry.state) && !has(entry, 'effect')) found.push({ invariant: 2, what: `${entry.id} is ${entry.state} without an effect receipt` });
+  }
+  for (const { final } of history.told) {
+    if (final?.outcome !== 'committed' || final.receipts.effect === null) continue;
+    const entry = known.get(final.operationId ?? '');
+    if (entry && !entry.receipts.some(({ id }) => id === final.receipts.effect)) found.push({ invariant: 2, what: `${final.operationId} was answered with ${final.receipts.effect}, which is not on record` });
+  }
+  return found;
+};
+
+const has = (entry: LedgerEntry | undefined, kind: string): boolean => entry?.receipts.some((receipt) => receipt.kind === kind) ?? false;
+
+const answered: Check = ({ history }, effectsOf) => [
+  ...history.misshapen.map((what): Violation => ({ invariant: 3, what })),
+  ...history.told.flatMap((told) => [...steady(told), ...asTheBooks(told, effectsOf(told)), ...neverSentAgain(told)]),
+];
+
+/** Once an effect is known, whoever asks afterwards is told the same. */
+function steady(told: Told): Violation[] {
+  if (told.intent.expects === 'read') return [];
+  const first = told.said.find(({ outcome }) => outcome === 'committed');
+  if (!first) return [];
+  const other = told.said.find((said) => said.askedAt > first.at && !same(said, first) && !silent.has(said.disposition));
+  return other ? [{ invariant: 3, what: `told ${brief(first)} and then ${brief(other)}: ${about(told)}` }] : [];
+}
+
+/** Says nothing about the call. */
+const silent = new Set(['unavailable', 'in_progress', 'rate_limited', 'failed']);
+const same = (one: Said, other: Said): boolean => one.operationId === other.operationId && one.outcome === other.outcome && (one.result === other.result || one.result === 'null');
+const brief = ({ http, disposition, outcome, operationId, code, result }: Said): string => [http, disposition, outcome, code, operationId, result.slice(0, 80)].join(' ');
+
+const noEffect = new Set(['denied', 'rejected', 'budget_exhausted', 'cancelled', 'precondition_failed', 'transition_error', 'version_conflict', 'version_required', 'invalid_arguments', 'invalid_call', 'blocked_tool']);
+
+function asTheBooks(told: Told, effects: Effect[]): Violation[] {
+  const { intent, final } = told;
+  if (intent.expects === 'read' || intent.expects === 'refusal' || final === null) return [];
+  const wrong = (what: string): Violation[] => [{ invariant: 3, what: `${what}, answered ${brief(final)}: ${about(told)}` }];
+  if (final.outcome === 'committed') {
+    if (effects.length === 0) return wrong('no effect in the books');
+    const receipt = effects[0]?.receiptId ?? null;
+    return receipt !== null && final.receiptId !== null && !effects.some(({ receiptId }) => receiptId === final.receiptId) ? wrong(`the books say ${receipt}`) : [];
+  }
+  if (effects.length > 0) return wrong('an effect in the books');
+  return noEffect.has(final.disposition) ? excused(told, final) ? [] : wrong('it should have taken effect') : told.step.givesUp ? [] : wrong('that is no end');
+}
+
+/** Why a call that was meant to take effect may have none: a person said no, or the budget did. */
+function excused({ intent, step }: Told, final: Said): boolean {
+  if (final.code === 'APPROVAL_REJECTED') return intent.verdict === 'reject';
+  return (final.disposition === 'budget_exhausted' && intent.expects === 'budgeted') || step.givesUp;
+}
+
+/** Client libraries send 408 and 5xx again on their own. */
+function neverSentAgain(told: Told): Violation[] {
+  const loose = told.said.find(({ http, disposition }) => http === 408 || (http >= 500 && !(http === 503 && disposition === 'unavailable') && !(http === 502 && disposition === 'failed')));
+  return loose ? [{ invariant: 3, what: `answered ${brief(loose)}: ${about(told)}` }] : [];
+}
+
+const refusedMeansNothing: Check = ({ history, books }, effectsOf) => {
+  const owners = new Set(history.told.filter(({ intent }) => intent.expects === 'effect' || intent.expects === 'budgeted').map(({ intent }) => meaningOf(intent)));
+  const found: Violation[] = [];
+  for (const told of history.told) {
+    const { intent, said, final } = told;
+    if (intent.expects === 'read' && said.some(({ evidenceOfChange }) => evidenceOfChange)) found.push({ invariant: 4, what: `a read says that it changed something: ${about(told)}` });
+    if (intent.expects === 'refusal') {
+      const executed = said.find(({ outcome, disposition }) => outcome !== null && disposition !== 'rejected');
+      if (executed || (!owners.has(meaningOf(intent)) && effectsOf(told).length > 0)) found.push({ invariant: 4, what: `it was to be refused, and was executed: ${about(told)}` });
+    }
+    const nothingSent = final === null && told.cut === 0 && said.length > 0 && said.every(({ disposition }) => disposition === 'unavailable' || disposition === 'failed');
+    if (nothingSent && effectsOf(told).length > 0) found.push({ invariant: 4, what: `every answer said that nothing was sent, and it took effect: ${about(told)}` });
+  }
+  const meant = new Set(history.told.map(({ intent }) => meaningOf(intent)));
+  for (const { order_id, amount } of books.credits) if (!meant.has(`credit ${order_id} ${amount}`)) found.push({ invariant: 4, what: `nobody asked for the credit of ${amount} on ${order_id}` });
+  for (const { order_id } of books.cancellations) if (!meant.has(`cancel ${order_id}`)) found.push({ invariant: 4, what: `nobody asked to cancel ${order_id}` });
+  for (const { receipt_id } of books.voids) if (!meant.has(`void ${receipt_id}`)) found.push({ invariant: 4, what: `nobody asked to void ${receipt_id}` });
+  return found;
+};
+
+const apart: Check = ({ history }) => [...history.sightings]
+  .filter(([, users]) => users.size > 1)
+  .map(([word, users]) => ({ invariant: 5, what: `${word} was shown to ${[...users].join(' and ')}` }));
+
+/** A unit comes back only when it is proven that nothing was sent; what failed so is `failed`. */
+const budgeted: Check = ({ history, ledger }, effectsOf) => {
+  const sessions = new Map<string, Told[]>();
+  for (const told of history.told) if (told.step.budget !== null) sessions.set(told.step.session, [...(sessions.get(told.step.session) ?? []), told]);
+  return [...sessions].flatMap(([session, all]) => {
+    const limit = all[0]?.step.budget as number;
+    const effects = all.reduce((sum, told) => sum + Math.min(1, effectsOf(told).length), 0);
+    const started = ledger.filter((entry) => entry.session === session && entry.state !== 'failed').length;
+    const wanting = all.some(({ final }) => final?.disposition === 'budget_exhausted');
+    const found: Violation[] = [];
+    if (effects > limit) found.push({ invariant: 6, what: `${effects} effects in ${session}, whose budget is ${limit}` });
+    if (started > limit) found.push({ invariant: 6, what: `${started} started in ${session}, whose budget is ${limit}` });
+    if (wanting && started < limit) found.push({ invariant: 6, what: `only ${started} of ${limit} started in ${session}, and a call was refused for want of budget` });
+    return found;
+  });
+};
+
+const approved: Check = ({ history }, effectsOf) => history.told.flatMap((told): Violation[] => {
+  const { intent, verdicts } = told;
+  const wrong = (what: string): Violation => ({ invariant: 7, what: `${what}: ${about(told)}` });
+  const needed = approvalsOf(intent);
+  const { order_id, amount, currency } = intent.args;
+  const askedFor = `Credit ${amount} ${currency} to ${order_id}`;
+  const approvers = new Set(verdicts.filter(({ http, decision }) => http === 200 && decision === 'approve').map(({ by }) => by));
+  const rejected = verdicts.some(({ http, decision }) => http === 200 && decision === 'reject');
+  const sent = effectsOf(told).length > 0;
+  return [
+    ...verdicts.filter(({ summary }) => summary !== askedFor).map(({ summary }) => wrong(`a person was shown \`${summary}\``)),
+    ...(new Set(verdicts.map(({ approval, digest }) => `${approval} ${digest}`)).size > new Set(verdicts.map(({ approval }) => approval)).size ? [wrong('one approval had two digests')] : []),
+    ...(sent && needed > 0 && approvers.size < needed && !lostVerdict(verdicts) ? [wrong(`sent with ${approvers.size} of ${needed} approvals`)] : []),
+    ...(sent && needed > 0 && rejected ? [wrong('sent, though a person had said no')] : []),
+  ];
+});
+
+function approvalsOf({ tool, args }: Told['intent']): number {
+  const amount = tool === 'issue_credit' ? Number(args['amount']) : 0;
+  return amount > 40_000 ? 2 : amount > 10_000 ? 1 : 0;
+}
+
+/** The connection was cut while a person said yes: it may count. */
+const lostVerdict = (verdicts: Told['verdicts']): boolean => verdicts.some(({ http, decision }) => http === 0 && decision === 'approve');
+
+const ended: Check = ({ history, ledger, deadlineMs }) => [
+  ...history.told.flatMap((told): Violation[] => {
+    if (told.step.givesUp) return [];
+    if (told.final === null) return [{ invariant: 9, what: `no end: ${about(told)}, last told ${told.said.at(-1) ? brief(told.said.at(-1) as Said) : 'nothing'}` }];
+    const lateMs = (told.endedAt ?? Infinity) - history.quietAt;
+    return lateMs > deadlineMs ? [{ invariant: 9, what: `its end came ${Math.round(lateMs)} ms after everything was quiet: ${about(told)}` }] : [];
+  }),
+  ...ledger.filter(({ state }) => open.has(state)).map(({ id, state }): Violation => ({ invariant: 9, what: `${id} is still ${state}` })),
+];
