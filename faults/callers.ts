@@ -16,7 +16,8 @@ export interface Callers {
 
 interface Approval { id: string; digest: string; summary: string; by: 'application' | 'reviewer' | 'client' }
 
-/** A client that finds nobody does not try again at once. */
+/** A client that finds nobody, or is cut off, tries again as client libraries do. */
+const again = 2;
 const awayMs = 250;
 const namesOfOne = /\b(?:op|rcp|rev|rvw|apr)_[A-Za-z0-9_-]{10,}|\bCR-[0-9A-F]{10}\b/g;
 
@@ -39,11 +40,14 @@ export function openCallers(house: House, history: History): Callers {
     await Promise.all(requestsOf(step, proposal).map(async (request, n) => {
       await delay(pauseMs);
       const customer = (request.intents[0] as Intent).customer;
-      const askedAt = performance.now();
-      const heard = await ask(house.fleet.any(proposal.replica + n).agentUrl + request.path, house.keys.agents[customer], request.body);
-      if (heard) see(customer, heard);
-      else await delay(awayMs);
-      await record(step, request, heard, askedAt);
+      for (let tries = 0; tries <= again; tries++) {
+        const askedAt = performance.now();
+        const heard = await ask(house.fleet.any(proposal.replica + n + tries).agentUrl + request.path, house.keys.agents[customer], request.body);
+        if (heard) see(customer, heard);
+        await record(step, request, heard, askedAt);
+        if (heard) return;
+        await delay(awayMs);
+      }
     }));
   }
 
@@ -59,14 +63,37 @@ export function openCallers(house: House, history: History): Callers {
       const of = toldOf(step, intent);
       if (!heard) return void of.cut++;
       const body = answers?.[n] ?? heard.body;
-      const said = saidOf(body, answers && request.path !== '/v1/calls' ? Number(body['status'] ?? 200) : heard.http, askedAt);
-      of.said.push(said);
-      if (isEnd(intent, said)) {
-        of.final = said;
-        of.endedAt ??= said.at;
-      }
-      if (said.disposition === 'approval_required') await decide(of, body['approval'] as Approval);
+      const said = keep(of, body, answers && request.path !== '/v1/calls' ? Number(body['status'] ?? 200) : heard.http, askedAt);
+      if (said.disposition === 'approval_required') await follow(of, body['approval'] as Approval, said.operationId as string);
     }));
+  }
+
+  function keep(of: Told, body: Record<string, unknown>, http: number, askedAt: number): Said {
+    const said = saidOf(body, http, askedAt);
+    of.said.push(said);
+    if (isEnd(of.intent, said)) {
+      of.final = said;
+      of.endedAt ??= said.at;
+    }
+    return said;
+  }
+
+  /** What was parked is asked after, not proposed again: that would be another call, once a person has said no to this one. */
+  async function follow(of: Told, approval: Approval, operation: string): Promise<void> {
+    await decide(of, approval);
+    for (let n = 0; n < 8; n++) {
+      const askedAt = performance.now();
+      const heard = await ask(`${house.fleet.any(n).agentUrl}/v1/operations/${operation}`, house.keys.agents[of.intent.customer], undefined, 'GET', { prefer: 'wait=2' });
+      if (!heard) await delay(awayMs);
+      else {
+        see(of.intent.customer, heard);
+        if (heard.http === 200 || heard.http === 202 || heard.http === 403) {
+          const said = keep(of, heard.body, heard.http, askedAt);
+          if (isEnd(of.intent, said)) return;
+        }
+      }
+      await delay(n * 50);
+    }
   }
 
   /** Each approval once, by everybody whom it needs, twice over and on different replicas. */
@@ -113,6 +140,7 @@ export function openCallers(house: House, history: History): Callers {
 
   return {
     async play(step) {
+      await house.fleet.someUp();
       await openSession(step);
       for (const fault of step.faults) await house.shop.arm(fault);
       if (step.together) await Promise.all(step.proposals.map((proposal) => propose(step, proposal)));

@@ -62,7 +62,9 @@ const intended: Check = ({ books, ledger, history }) => {
     if (!has(known.get(key), 'decision')) found.push({ invariant: 2, what: `an effect under ${key}, of which there is ${known.has(key) ? 'no decision receipt' : 'no intent'}` });
   }
   for (const entry of ledger) {
-    if (!open.has(entry.state) && !has(entry, 'effect')) found.push({ invariant: 2, what: `${entry.id} is ${entry.state} without an effect receipt` });
+    // Ended before anything was sent, which is a decision.
+    const due = entry.state === 'cancelled' ? 'decision' : 'effect';
+    if (!open.has(entry.state) && !has(entry, due)) found.push({ invariant: 2, what: `${entry.id} is ${entry.state} without ${due} receipt` });
   }
   for (const { final } of history.told) {
     if (final?.outcome !== 'committed' || final.receipts.effect === null) continue;
@@ -144,14 +146,16 @@ const apart: Check = ({ history }) => [...history.sightings]
   .filter(([, users]) => users.size > 1)
   .map(([word, users]) => ({ invariant: 5, what: `${word} was shown to ${[...users].join(' and ')}` }));
 
-/** A unit comes back only when it is proven that nothing was sent; what failed so is `failed`. */
+/** A unit comes back only when it is proven that nothing was sent. */
+const unsent = new Set(['failed', 'cancelled']);
+
 const budgeted: Check = ({ history, ledger }, effectsOf) => {
   const sessions = new Map<string, Told[]>();
   for (const told of history.told) if (told.step.budget !== null) sessions.set(told.step.session, [...(sessions.get(told.step.session) ?? []), told]);
   return [...sessions].flatMap(([session, all]) => {
     const limit = all[0]?.step.budget as number;
     const effects = all.reduce((sum, told) => sum + Math.min(1, effectsOf(told).length), 0);
-    const started = ledger.filter((entry) => entry.session === session && entry.state !== 'failed').length;
+    const started = ledger.filter((entry) => entry.session === session && !unsent.has(entry.state)).length;
     const wanting = all.some(({ final }) => final?.disposition === 'budget_exhausted');
     const found: Violation[] = [];
     if (effects > limit) found.push({ invariant: 6, what: `${effects} effects in ${session}, whose budget is ${limit}` });
@@ -173,7 +177,7 @@ const approved: Check = ({ history }, effectsOf) => history.told.flatMap((told):
   return [
     ...verdicts.filter(({ summary }) => summary !== askedFor).map(({ summary }) => wrong(`a person was shown \`${summary}\``)),
     ...(new Set(verdicts.map(({ approval, digest }) => `${approval} ${digest}`)).size > new Set(verdicts.map(({ approval }) => approval)).size ? [wrong('one approval had two digests')] : []),
-    ...(sent && needed > 0 && approvers.size < needed && !lostVerdict(verdicts) ? [wrong(`sent with ${approvers.size} of ${needed} approvals`)] : []),
+    ...(sent && needed > 0 && approvers.size < needed && !lostVerdict(verdicts) ? [wrong(`sent with ${approvers.size} of ${needed} approvals (answered ${verdicts.map(({ http }) => http).join(', ')})`)] : []),
     ...(sent && needed > 0 && rejected ? [wrong('sent, though a person had said no')] : []),
   ];
 });
@@ -183,8 +187,8 @@ function approvalsOf({ tool, args }: Told['intent']): number {
   return amount > 40_000 ? 2 : amount > 10_000 ? 1 : 0;
 }
 
-/** The connection was cut while a person said yes: it may count. */
-const lostVerdict = (verdicts: Told['verdicts']): boolean => verdicts.some(({ http, decision }) => http === 0 && decision === 'approve');
+/** The answer to a yes was lost, here (0) or on the way to Postgres (503): the yes may count. */
+const lostVerdict = (verdicts: Told['verdicts']): boolean => verdicts.some(({ http, decision }) => (http === 0 || http === 503) && decision === 'approve');
 
 const ended: Check = ({ history, ledger, deadlineMs }) => [
   ...history.told.flatMap((told): Violation[] => {

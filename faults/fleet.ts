@@ -6,7 +6,9 @@ import { projectFile } from '../src/project.js';
 export interface Replica { agentUrl: string; controlUrl: string }
 
 export interface Fleet {
-  /** One that answers, if any does; `n` chooses among them. */
+  /** Resolves when there is one. */
+  someUp(): Promise<void>;
+  /** One that is up, if any is; `n` chooses among them. */
   any(n: number): Replica;
   kill(n: number, pauseMs: number): Promise<void>;
   freeze(n: number, ms: number): Promise<void>;
@@ -44,6 +46,9 @@ export async function startFleet(size: number, env: Record<string, string>): Pro
     return up.process.ended;
   };
   return {
+    async someUp() {
+      while (places.every(({ up }) => up === null)) await delay(50);
+    },
     any(n) {
       const up = places.filter((place) => place.up !== null);
       return (up.length > 0 ? (up[n % up.length] as Place) : at(n)).last;

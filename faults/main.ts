@@ -17,7 +17,7 @@ for (let seed = options.seed; ; seed++) {
   const these = { ...options, seed };
   console.log(`\n${command(these)}`);
   const sum = await run(these, console.log);
-  console.log(report(these, sum));
+  console.log(report(sum));
   failed ||= sum.violations.length > 0 || injectedNothing(sum);
   if (performance.now() >= until) break;
 }

@@ -6,10 +6,12 @@ import type { Summary } from './run.js';
 export const command = ({ operations, kills, replicas, seed, failover }: Options): string =>
   `npm run test:faults -- --operations ${operations} --kills ${kills} --replicas ${replicas} --seed ${seed}${failover ? '' : ' --no-failover'}`;
 
+const shown = 8;
+
 /** Nothing injected, nothing proven. */
 export const injectedNothing = ({ faults, disturbances }: Summary): boolean => total(faults) + total(disturbances) === 0;
 
-export function report(options: Options, sum: Summary): string {
+export function report(sum: Summary): string {
   const ms = (part: number): string => `${Math.round(sum.settleMs[Math.min(sum.settleMs.length - 1, Math.floor(sum.settleMs.length * part))] ?? 0)} ms`;
   const rows: [string, string][] = [
     ['operations meant', `${sum.operations} in ${sum.proposals} proposals`],
@@ -22,12 +24,15 @@ export function report(options: Options, sum: Summary): string {
     ['people', `${sum.verdicts} verdicts on approvals, ${sum.reviews} reviews decided`],
     ['first proposal to end', `p50 ${ms(0.5)}, p99 ${ms(0.99)}, max ${ms(1)}`],
     ['last end after the last disturbance', `${Math.max(0, Math.round(sum.quietToEndMs))} ms`],
-    ['took', `${Math.round(sum.tookMs / 1000)} s`],
+    ['took', sum.phases.map(([name, ms]) => `${name} ${Math.round(ms / 1000)} s`).join(', ')],
     ['violations', String(sum.violations.length)],
   ];
   const width = Math.max(...rows.map(([name]) => name.length));
   const lines = rows.map(([name, value]) => `${name.padEnd(width)}  ${value}`);
-  const told = sum.violations.slice(0, 40).map(({ invariant, what }) => `  ${invariant} (${invariants[invariant]}): ${what}`);
+  const told = Object.entries(invariants).flatMap(([number, name]) => {
+    const of = sum.violations.filter(({ invariant }) => invariant === Number(number));
+    return of.length === 0 ? [] : [`  ${number} (${name}): ${of.length}`, ...of.slice(0, shown).map(({ what }) => `    ${what}`)];
+  });
   if (injectedNothing(sum)) told.push('  nothing was injected: a run without faults proves nothing');
   return [...lines, ...told].join('\n');
 }

@@ -28,22 +28,24 @@ export interface Summary {
   settleMs: number[];
   quietToEndMs: number;
   violations: Violation[];
-  tookMs: number;
+  /** What the time went into, in milliseconds. */
+  phases: [string, number][];
 }
 
 const workers = 12;
 
 /** @throws Error when the processes themselves could not be brought up. */
 export async function run(options: Options, say: (line: string) => void): Promise<Summary> {
-  const began = performance.now();
+  const watch = stopwatch();
   const rounds = roundsOf(options);
   const sum = emptySummary();
   const house = await openHouse({ replicas: options.replicas, stock: stockOf(options), failover: options.failover });
+  watch('start');
   try {
     for (const [n, round] of rounds.entries()) {
       if (n > 0) await house.shop.reset();
       const failover = options.failover && n === Math.floor(rounds.length / 2);
-      await playRound(house, options, round.steps, { seed: options.seed + n, kills: round.kills, failover }, sum);
+      await playRound(house, options, round.steps, { seed: options.seed + n, kills: round.kills, failover }, sum, watch);
       if (rounds.length > 1) say(`round ${n + 1} of ${rounds.length}: ${sum.operations} operations, ${sum.violations.length} violations`);
     }
     sum.faults = await house.shop.met();
@@ -52,7 +54,7 @@ export async function run(options: Options, say: (line: string) => void): Promis
     await house.close();
   }
   sum.settleMs.sort((a, b) => a - b);
-  sum.tookMs = performance.now() - began;
+  sum.phases = watch();
   return sum;
 }
 
@@ -77,7 +79,7 @@ function roundsOf(options: Options): { steps: Step[]; kills: number }[] {
 
 interface Round { seed: number; kills: number; failover: boolean }
 
-async function playRound(house: House, options: Options, steps: Step[], { seed, kills, failover }: Round, sum: Summary): Promise<void> {
+async function playRound(house: House, options: Options, steps: Step[], { seed, kills, failover }: Round, sum: Summary, watch: Stopwatch): Promise<void> {
   const history = newHistory();
   const since = ((await house.postgres.query(`select to_char(clock_timestamp() at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') as now`)).rows[0] as { now: string }).now;
   const callers = openCallers(house, history);
@@ -88,8 +90,10 @@ async function playRound(house: House, options: Options, steps: Step[], { seed, 
       disturbing.reached(n);
       await callers.play(step);
     });
+    watch('propose');
     disturbing.reached(steps.length);
     await disturbing.quiet();
+    watch('quiet down');
     history.quietAt = performance.now();
     const untilMs = history.quietAt + windows.reconcileMs + graceMs;
     // Budgets last: what came back to them while others ended is proposed again.
@@ -97,18 +101,34 @@ async function playRound(house: House, options: Options, steps: Step[], { seed, 
   } finally {
     await reviewers.stop();
   }
+  watch('end');
   const [books, ledger, met] = [await house.shop.books(), await readLedger(house, since), await house.shop.met()];
   sum.violations.push(...check({ history, books, ledger, doubles: met['double_effect'] ?? 0, deadlineMs: windows.reconcileMs + graceMs }));
   sum.effects += books.credits.length + books.voids.length + books.cancellations.length;
   sum.reviews += reviewers.decided();
   add(sum, history, disturbing);
+  watch('check');
+}
+
+type Stopwatch = (phase?: string) => [string, number][];
+
+/** Adds the time since the last call to a phase; gives all of them. */
+function stopwatch(): Stopwatch {
+  const phases = new Map<string, number>();
+  let last = performance.now();
+  return (phase) => {
+    const now = performance.now();
+    if (phase !== undefined) phases.set(phase, (phases.get(phase) ?? 0) + now - last);
+    last = now;
+    return [...phases];
+  };
 }
 
 const graceMs = 30_000;
 
 function emptySummary(): Summary {
   return {
-    operations: 0, proposals: 0, faults: {}, disturbances: {}, cut: 0, effects: 0, ends: {}, answers: {}, reviews: 0, verdicts: 0, settleMs: [], quietToEndMs: 0, violations: [], tookMs: 0,
+    operations: 0, proposals: 0, faults: {}, disturbances: {}, cut: 0, effects: 0, ends: {}, answers: {}, reviews: 0, verdicts: 0, settleMs: [], quietToEndMs: 0, violations: [], phases: [],
   };
 }
 
