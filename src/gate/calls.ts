@@ -113,7 +113,7 @@ export interface FreshCall extends PermittedCall {
   observations: Observation[];
   session: Found['session'];
   /** For a read: the newest committed write of its session. */
-  afterWrite: string | null;
+  unchangedSince: string;
 }
 
 export interface Observation {

@@ -98,7 +98,7 @@ export function asFresh(
     unbound: null,
     observations: [],
     session: found.session,
-    afterWrite: found.reading?.afterWrite ?? null,
+    unchangedSince: found.reading?.since ?? '',
   });
 }
 

@@ -167,8 +167,8 @@ export interface TurnDraw { tenant: string; session: SessionScope; turnId: strin
 /** A refusal that the guard decided, with the budget of re-proposals that it draws on. */
 export interface ChargedRefusal { receipt: Receipt; charge: { session: SessionScope; tool: string; limit: number } }
 
-/** A read that may be a repeat: its key, and the newest committed write of its session, as looked up before it was made. */
-export interface Repetition { key: Buffer; afterWrite: string | null }
+/** A read that may be a repeat: its key, and since when its session has not changed, as looked up before it was made. */
+export interface Repetition { tenant: string; key: Buffer; since: string }
 
 /** The intent: made durable before the first byte is sent. */
 export interface Intent {
@@ -312,8 +312,8 @@ export interface SessionContext {
 
 /** Of equal reads of one session. */
 export interface Reading {
-  /** The newest committed write of the session. */
-  afterWrite: string | null;
+  /** Names the newest committed write of the session, and the newest refusal that rested on the state of the world. */
+  since: string;
   /** How many there were since then. */
   times: number;
   /** The last of them, by its operation. */

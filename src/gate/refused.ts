@@ -49,7 +49,7 @@ async function recorded(...[parts, progress, principal, call, refusal, circumsta
   if (attempts) receipt.body['attempts'] = attempts as unknown as Json;
   const spent = counted ? await charge(parts, progress, principal, call, receipt) : undefined;
   if (spent) return recorded(parts, progress, principal, call, spent, {});
-  if (!counted || mark) {
+  if (!counted || mark || failedRead) {
     await parts.ledger.record({ receipts: counted ? [] : [receipt], ...(failedRead ? { repetition: failedRead } : {}), ...(mark ? { mark } : {}) });
   }
   answer.receipts = { decision: receipt.id, effect: null };

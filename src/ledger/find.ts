@@ -26,7 +26,8 @@ select q.n, a.fingerprint as call_fingerprint, a.operation_id as call_operation,
    from unnest(q.guard_keys) with ordinality as k (guard_key, place)
    left join lateral (select g.epoch, g.operation_id from guards g where g.tenant = q.tenant and g.guard_key = k.guard_key limit 1) g on true) as guards,${keptColumn},
   ss.root_session_id as root, b.quota as purse_quota, b.used as purse_used, p.quota as proposal_quota, f.refused,
-  r.times as read_times, r.operation_id as last_read, r.after_write as read_after, w.operation_id as newest_write,
+  r.times as read_times, r.operation_id as last_read, r.after_write as read_after,
+  concat_ws('/', w.operation_id, v.id) as newest, e.there is not null as may_change,
   ${operationColumns}
 from json_to_recordset($1::json) as q (
   n integer, tenant text, call_key bytea, identity bytea, principal text, subject text, session_id text, entity text, asks_trust boolean, guard_keys text[],
@@ -44,6 +45,16 @@ left join lateral (
   select n.operation_id from operations n
   where q.read_key is not null and n.tenant = q.tenant and n.session_id = q.session_id and n.effect <> 'none' and n.state = 'committed'
   order by n.settled_at desc limit 1) w on true
+left join lateral (
+  select 1 as there from operations n
+  where q.read_key is not null and n.tenant = q.tenant and n.session_id = q.session_id and n.effect <> 'none'
+    and n.state in ('approved', 'sending', 'accepted', 'unknown', 'review')
+  limit 1) e on true
+left join lateral (
+  select v.id from receipts v
+  where q.read_key is not null and v.tenant = q.tenant and v.session_id = q.session_id and v.kind = 'decision'
+    and v.disposition in ('version_conflict', 'version_required', 'transition_error', 'precondition_failed')
+  order by v.id desc limit 1) v on true
 left join lateral (
   select true as untrusted from untrusted_sessions m
   where q.asks_trust and m.tenant = q.tenant and m.principal = q.principal and m.subject = q.subject and m.session_id = q.session_id limit 1) u on true
@@ -91,9 +102,9 @@ function toStanding(row: OperationRow): SessionStanding {
   };
 }
 
-/** What was read before another write of the session is no repeat. */
+/** What was read before another write or verdict of the session is no repeat, and while a write may take effect nothing is. */
 function toReading(row: OperationRow): Reading {
-  const afterWrite = row['newest_write'] as string | null;
-  const same = row['read_times'] !== null && row['read_after'] === afterWrite;
-  return { afterWrite, times: same ? (row['read_times'] as number) : 0, last: same ? (row['last_read'] as string | null) : null };
+  const since = row['newest'] as string;
+  const same = row['read_times'] !== null && row['read_after'] === since && row['may_change'] === false;
+  return { since, times: same ? (row['read_times'] as number) : 0, last: same ? (row['last_read'] as string | null) : null };
 }

@@ -285,9 +285,8 @@ function relaxes({ transitions, intents, entries, refusals, draws }: Sorted): bo
   return others.every(({ length }) => length === 0) && entries.every(({ item }) => item.relaxed && !item.mark && !item.seen?.length);
 }
 
-function readBy({ operation, repetition, receipts }: Entry): ReadMade[] {
-  const tenant = operation?.tenant ?? receipts[0]?.tenant;
-  return repetition && tenant !== undefined ? [{ tenant, repetition, operation: operation ?? null }] : [];
+function readBy({ operation, repetition }: Entry): ReadMade[] {
+  return repetition ? [{ repetition, operation: operation ?? null }] : [];
 }
 
 function toldBy({ operationId, writeId, seen = [], told = [] }: Transition): Told[] {

@@ -1,6 +1,6 @@
 /**
  * How often a session has read the same (semantics.md section 5). Written with the read itself, its rows in the order of their keys. A read
- * that came after another committed write than the ones before it begins the count anew, and one that failed ends it.
+ * that came after another write or verdict than the ones before it begins the count anew, and one that failed ends it.
  */
 import type { Repetition } from '../gate/ports.js';
 import type { Statement } from './connection.js';
@@ -22,11 +22,11 @@ on conflict (tenant, read_key) do update set
   operation_id = excluded.operation_id, after_write = excluded.after_write, read_at = now()`;
 
 /** \`operation\`: the read as it was recorded; null: it failed. */
-export interface ReadMade { tenant: string; repetition: Repetition; operation: { id: string; writeId: string } | null }
+export interface ReadMade { repetition: Repetition; operation: { id: string; writeId: string } | null }
 
 export function repetitionStatement(reads: ReadMade[]): Statement {
-  const rows = reads.map(({ tenant, repetition, operation }, n) => ({
-    n, tenant, read_key: hex(repetition.key), operation_id: operation?.id ?? null, write_id: operation?.writeId ?? null, after_write: repetition.afterWrite,
+  const rows = reads.map(({ repetition, operation }, n) => ({
+    n, tenant: repetition.tenant, read_key: hex(repetition.key), operation_id: operation?.id ?? null, write_id: operation?.writeId ?? null, after_write: repetition.since,
   }));
   return { name: 'reads', text: readText, values: [JSON.stringify(rows)] };
 }

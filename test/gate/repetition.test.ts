@@ -80,6 +80,27 @@ describe('equal reads', () => {
     expect(answers.map(({ disposition }) => disposition)).toEqual(['executed', 'executed', 'replayed']);
   });
 
+  it('while a write of the session may have happened and has not settled, each is made: its effect may show at any moment', async () => {
+    const session = unique('s');
+    for (let n = 0; n < 3; n++) await get(n, session);
+    await house.shop.fault({ tool: 'issue_credit', kind: 'drop_before_commit' });
+    const open = await agent(0).credit({ session_id: session, arguments: { order_id: 'O-420', amount: 25 } }, { prefer: 'wait=1' });
+    expect(open).toMatchObject({ disposition: 'unknown' });
+    for (let n = 0; n < 4; n++) expect(await get(n, session)).toMatchObject({ disposition: 'executed' });
+    await agent(1).settled(open.operation_id as string);
+  });
+
+  it('the count begins anew after a refusal that asks for the present state: what it asks for is to be had', async () => {
+    const session = unique('s');
+    for (let n = 0; n < 3; n++) await get(n, session);
+    const stranger = both[0].as(house.keys.otherAgent);
+    expect(await stranger.credit({ session_id: unique('s'), arguments: { order_id: 'O-420', amount: 30 } })).toMatchObject({ disposition: 'executed' });
+    const credit = { session_id: session, arguments: { order_id: 'O-420', amount: 40 } };
+    expect(await agent(1).credit(credit)).toMatchObject({ disposition: 'version_conflict', next_action: 'refresh' });
+    expect(await get(0, session)).toMatchObject({ disposition: 'executed' });
+    expect(await agent(1).credit(credit)).toMatchObject({ disposition: 'executed' });
+  });
+
   it('one that is told rests on the right to the resource, as any replay', async () => {
     const session = unique('s');
     for (let n = 0; n < 2; n++) await get(n, session);
