@@ -308,6 +308,8 @@ export interface SessionContext {
   standing: SessionStanding;
   turns: Purse | null;
   refusals: { tool: string; task: string; used: number }[];
+  /** It was told something that may carry injected text. */
+  untrusted: boolean;
 }
 
 /** Of equal reads of one session. */

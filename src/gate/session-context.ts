@@ -1,6 +1,7 @@
 /**
  * What a session's own caller was told and what is left to it, as members and as text for a system prompt. Only of this principal and subject:
- * of a session that is somebody else's there is nothing, as of one that is unknown.
+ * of a session that is somebody else's there is nothing, as of one that is unknown. Tools are those of the contracts that it may use: a name
+ * that a model made up has no place in the prompt of another.
  */
 import type { EntityPlan } from '../contract/plan.js';
 import { refuse, type Refusal } from '../errors.js';
@@ -21,20 +22,30 @@ export async function sessionContext(parts: Parts, principal: Principal, asked: 
   const known = await parts.ledger.context({
     tenant: principal.tenant, principal: principal.id, subject, session: sessionScope({ principal, envelope }), purse: dailyPurse(principal),
   });
-  const entities = entitiesOf(parts.served(), { principal, envelope }, known);
-  const budgets = budgetsOf(parts, known);
+  const served = parts.served();
+  const mayUse = usable(served, { principal, envelope, untrusted: known.untrusted });
+  const entities = entitiesOf(served, mayUse, known);
+  const budgets = budgetsOf(parts, mayUse, known);
   return { session_id: asked.id, text: textOf(entities, budgets), entities, budgets };
 }
 
-type Asking = Parameters<typeof decideTool>[1];
+type MayUse = (tool: string) => boolean;
+
+/** Policy is asked once for each tool, however many entities and refusals there are. */
+function usable({ catalogue, policy }: Served, asking: Parameters<typeof decideTool>[1]): MayUse {
+  const { tools } = asking.principal;
+  const known = new Map<string, boolean>();
+  return (name) => {
+    const tool = catalogue.tools.get(name);
+    if (!tool || !(tools === '*' || tools.includes(name))) return false;
+    const may = known.get(name) ?? decideTool(policy, asking, tool).allowed;
+    known.set(name, may);
+    return may;
+  };
+}
 
 /** Of the types that are served and that this caller may read at all; with the actions that it may use. */
-function entitiesOf({ catalogue, policy }: Served, asking: Asking, { entities }: SessionContext): SessionContextView['entities'] {
-  const { tools } = asking.principal;
-  const mayUse = (name: string): boolean => {
-    const tool = catalogue.tools.get(name);
-    return tool !== undefined && (tools === '*' || tools.includes(name)) && decideTool(policy, asking, tool).allowed;
-  };
+function entitiesOf({ catalogue }: Served, mayUse: MayUse, { entities }: SessionContext): SessionContextView['entities'] {
   const plans = new Map<string, EntityPlan>([...catalogue.tools.values()].flatMap(({ entity }) => (entity ? [[entity.name, entity]] : [])));
   /** By the tool that reads it; a state that the gateway keeps and no tool reads, by any tool that acts on it. */
   const knowable = ({ name, observation }: EntityPlan): boolean => (observation
@@ -48,7 +59,8 @@ function entitiesOf({ catalogue, policy }: Served, asking: Asking, { entities }:
   });
 }
 
-function budgetsOf({ settings }: Parts, { standing, turns, refusals }: SessionContext): SessionContextView['budgets'] {
+function budgetsOf({ settings }: Parts, mayUse: MayUse, { standing, turns, refusals: all }: SessionContext): SessionContextView['budgets'] {
+  const refusals = all.filter(({ tool }) => mayUse(tool));
   const { of, per, limit, used } = executionUse(standing, settings);
   return {
     executions: { of, per: per === 'day' ? 'day' : 'session', limit, used },

@@ -23,12 +23,13 @@ placed as materialized (
   where not a.already
 ),
 counted as (
-  insert into session_refusals as f (tenant, scope, tool, task, refused)
-  select p.tenant, p.scope, p.charged_tool, p.task, least(max(p.place), max(p.quota))
+  insert into session_refusals as f (tenant, scope, tool, task, refused, own)
+  select p.tenant, p.scope, p.charged_tool, p.task, least(max(p.place), max(p.quota)), max(p.own)
   from placed p
   group by p.tenant, p.scope, p.charged_tool, p.task
   order by p.tenant, p.scope, p.charged_tool, p.task
   on conflict (tenant, scope, tool, task) do update set
+    own = excluded.own,
     before = f.refused,
     refused = greatest(f.refused, least(
       f.refused + (select max(p.place) from placed p where p.tenant = f.tenant and p.scope = f.scope and p.charged_tool = f.tool and p.task = f.task),

@@ -4,7 +4,7 @@
  */
 import type pg from 'pg';
 import { LedgerUnavailable } from '../errors.js';
-import type { Ledger, SessionContext } from '../gate/ports.js';
+import type { Ledger, SessionContext, SessionScope } from '../gate/ports.js';
 import type { SessionBudgets, SessionProblem, SessionRequest, Sessions, SessionView } from '../ports.js';
 import { errorKind } from './connection.js';
 
@@ -82,9 +82,19 @@ export function refusalView({ tool, task, used }: { tool: string; task: string; 
 
 const refusalsShown = 100;
 
-async function refusalsOf(client: pg.ClientBase | pg.Pool, tenant: string, scope: string): Promise<{ tool: string; task: string; used: number }[]> {
-  const { rows } = await client.query<{ tool: string; task: string; used: number }>(
+interface Refusals { tool: string; task: string; used: number }
+
+async function refusalsOf(client: pg.ClientBase | pg.Pool, tenant: string, scope: string): Promise<Refusals[]> {
+  const { rows } = await client.query<Refusals>(
     `select tool, task, refused as used from session_refusals where tenant = $1 and scope = $2 order by refused desc, tool, task limit ${refusalsShown}`, [tenant, scope]);
+  return rows;
+}
+
+/** Of a caller among several who share the session: its own, and what counts for each of them because it named no intent. */
+async function refusalsFor(client: pg.PoolClient, tenant: string, scope: string, { id, own }: SessionScope): Promise<Refusals[]> {
+  const { rows } = await client.query<Refusals>(
+    `select tool, task, refused as used from session_refusals where tenant = $1 and scope = $2 and (own = $3 or task = 'session:' || $4::text)
+     order by refused desc, tool, task limit ${refusalsShown}`, [tenant, scope, own, id]);
   return rows;
 }
 
@@ -102,6 +112,8 @@ async function context(client: pg.PoolClient, asked: Parameters<SessionStore['co
   const purses = await client.query<{ kind: string; quota: number; used: number }>(
     `select kind, quota, used from budgets where tenant = $1 and (scope = $2 or scope = $3 and kind = 'executions')`,
     [tenant, scope, root === null ? asked.purse : scope]);
+  const marked = await client.query('select 1 from untrusted_sessions where tenant = $1 and principal = $2 and subject = $3 and session_id = $4',
+    [tenant, asked.principal, asked.subject, session.id]);
   const purse = (kind: string): { limit: number; used: number } | null => {
     const found = purses.rows.find((one) => one.kind === kind);
     return found ? { limit: found.quota, used: found.used } : null;
@@ -110,7 +122,8 @@ async function context(client: pg.PoolClient, asked: Parameters<SessionStore['co
     entities: entities.rows.map(({ entity, version, state, observed_at }) => ({ entity, version, state, observedAt: observed_at.toISOString() })),
     standing: { root, executions: purse('executions'), proposals: { limit: purse('proposals')?.limit ?? null, used: 0 } },
     turns: purse('turns'),
-    refusals: await refusalsOf(client, tenant, scope),
+    refusals: await refusalsFor(client, tenant, scope, session),
+    untrusted: marked.rows.length > 0,
   };
 }
 
