@@ -38,7 +38,8 @@ export function earlierAnswer(call: PermittedCall, found: FoundEarlier): Earlier
   const callConflict = (): Refusal => refuse('ID_CONFLICT', `The call id \`${envelope.callId}\` stands for another call.`);
   if (found.readBefore && !freed.has(found.readBefore.state)) return callConflict();
   if (known?.operation && !freed.has(known.operation.state)) {
-    return known.fingerprint.equals(identity.fingerprint) ? standing(call, known.operation, null) : callConflict();
+    const same = known.fingerprint.equals(identity.fingerprint) && !keyMeansAnother(call, known.operation);
+    return same ? standing(call, known.operation, null) : callConflict();
   }
   const { current } = found;
   if (current && !current.fingerprint.equals(identity.fingerprint)) {
@@ -52,6 +53,11 @@ export function earlierAnswer(call: PermittedCall, found: FoundEarlier): Earlier
   }
   if (found.repeated) return { kind: 'answered', operation: found.repeated, as: 'duplicate', unbound: null, repeatedRead: true };
   return { kind: 'fresh', call: nextGeneration(call, found) };
+}
+
+/** The call id was claimed for the key in the very moment in which another replica reserved a different call under it. */
+function keyMeansAnother({ identity }: PermittedCall, operation: Operation): boolean {
+  return identity.ownKey && operation.identity.equals(identity.operation) && !operation.fingerprint.equals(identity.fingerprint);
 }
 
 function standing({ envelope }: PermittedCall, operation: Operation, unbound: Standing['unbound']): Standing {

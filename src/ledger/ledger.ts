@@ -15,7 +15,7 @@ import { hex, operationColumns, type OperationRow, toOperation } from './operati
 import { type RecordResult, recordStatement } from './record.js';
 import { type RefusalRow, refuseStatement, toSpent } from './refusals.js';
 import { forgetReads, type ReadMade, repetitionStatement } from './repetition.js';
-import { fundStatement, intentKeys, type ReserveRow, reserveStatement, toReservations, unclaimVain } from './reserve.js';
+import { fundStatement, intentKeys, type ReserveRow, reserveStatement, toReservations, uncallVain, unclaimVain } from './reserve.js';
 import { adoptStatement, countReviewsStatement, type EscalatedReview, type EscalatedRow, escalateStatement, toEscalated } from './review-deadlines.js';
 import type { Sealer } from './seal.js';
 import { type Told, toldStatement } from './seen.js';
@@ -221,8 +221,8 @@ async function flush(connection: LaneConnection, items: Commit[], sealer: Sealer
   place(refusals, rowsOf<RefusalRow>('refuse'), toSpent);
   place(draws, rowsOf<TurnRow>('turns'), toUndrawn);
   for (const [n, intent] of meant.entries()) if (purseMissing(reserved[n] as ReserveRow, intent)) funded.delete(purseKey(intent));
-  const vain = unclaimVain(meant, reserved);
-  if (vain) await connection.run([vain]);
+  const vain = [unclaimVain(meant, reserved), uncallVain(meant, reserved)].filter((statement) => statement !== undefined);
+  if (vain.length > 0) await connection.run(vain);
   return committed;
 }
 

@@ -16,7 +16,8 @@
  *
  * A guard key can be claimed in vain: by an operation with several keys of which one was taken, or by one that settled between
  * our snapshot and our insert. Those are given back at once by `unclaimVain`; a crash in between leaves a guard without an
- * operation, which recovery removes. A call identity claimed in vain names an operation that is not there, and is read as absent.
+ * operation, which recovery removes. A call identity claimed in vain names an operation that is not there, and is read as absent; or one
+ * that another replica has reserved in the same moment under the same application's key for a different call, and is given back too.
  */
 import type { Intent, Reservation } from '../gate/ports.js';
 import type { Statement } from './connection.js';
@@ -222,6 +223,24 @@ export function unclaimVain(intents: Intent[], rows: ReserveRow[]): Statement | 
       vain.map((intent) => intent.writeId),
     ],
   };
+}
+
+const uncallText = `
+delete from calls a
+where (a.tenant, a.call_key) in (
+  select d.tenant, d.call_key
+  from json_to_recordset($1::json) as c (tenant text, call_key bytea, operation_id text, fingerprint bytea)
+  join calls d on d.tenant = c.tenant and d.call_key = c.call_key and d.operation_id = c.operation_id and d.fingerprint = c.fingerprint
+  join operations o on o.tenant = d.tenant and o.operation_id = d.operation_id and o.fingerprint <> d.fingerprint
+  order by d.tenant, d.call_key
+  for update of d)`;
+
+/** What is only worded differently and is the same effect (arguments beyond the identity) is bound again when it is answered. */
+export function uncallVain(intents: Intent[], rows: ReserveRow[]): Statement | undefined {
+  const vain = intents.flatMap(({ alias }, n) => (alias && rows[n]?.fresh && !rows[n].inserted && !rows[n].ours_already ? [alias] : []));
+  if (vain.length === 0) return undefined;
+  const claimed = vain.map(({ tenant, callKey, operationId, fingerprint }) => ({ tenant, call_key: hex(callKey), operation_id: operationId, fingerprint: hex(fingerprint) }));
+  return { name: 'uncall', text: uncallText, values: [JSON.stringify(claimed)] };
 }
 
 const fundText = `

@@ -64,6 +64,13 @@ describe('what an earlier operation means for a proposal', () => {
     }
   });
 
+  it('nor is a call id that was claimed for the key in the same moment told what another call under it became', () => {
+    for (const state of held) {
+      const known = operation({ state, fingerprint: others });
+      expect(earlierAnswer(proposal({ ownKey: true }), found({ call: standsFor(known), current: known }))).toEqual(conflict);
+    }
+  });
+
   it('without a key, an equal effect with other words (arguments beyond the identity) is the same effect', () => {
     expect(earlierAnswer(proposal({ callId: 'c-2' }), found({ current: operation({ fingerprint: others }) }))).toMatchObject({ kind: 'answered', as: 'duplicate' });
   });
