@@ -1,14 +1,42 @@
 /** The allowed name that a misspelt one most likely meant; undefined when nothing is close. */
 export function nearest(name: string, allowed: Iterable<string>): string | undefined {
+  return nearestFew(name, allowed, 1)[0];
+}
+
+/** The closest first, of equally close ones the first; in one pass, since a turn may misspell as many names as it has calls. */
+export function nearestFew(name: string, allowed: Iterable<string>, count: number): string[] {
   const wanted = name.slice(0, 64).toLowerCase();
-  let best: string | undefined;
-  let bestDistance = Math.max(1, Math.floor(wanted.length / 2)) + 1;
+  const letters = lettersOf(wanted);
+  const found: { candidate: string; distance: number }[] = [];
+  let enough = Math.max(1, Math.floor(wanted.length / 2)) + 1;
   for (const candidate of allowed) {
-    if (Math.abs(candidate.length - wanted.length) >= bestDistance) continue;
-    const distance = editDistance(wanted, candidate.slice(0, 64).toLowerCase(), bestDistance);
-    if (distance < bestDistance) [best, bestDistance] = [candidate, distance];
+    if (Math.abs(candidate.length - wanted.length) >= enough) continue;
+    const close = candidate.slice(0, 64).toLowerCase();
+    if (Math.max(wanted.length, close.length) - inCommon(letters, close) >= enough) continue;
+    const distance = editDistance(wanted, close, enough);
+    if (distance >= enough) continue;
+    found.push({ candidate, distance });
+    found.sort((a, b) => a.distance - b.distance);
+    if (found.length > count) found.pop();
+    if (found.length === count) enough = Math.min(enough, found.at(-1)?.distance ?? enough);
   }
-  return best;
+  return found.map(({ candidate }) => candidate);
+}
+
+const buckets = 128;
+
+function lettersOf(text: string): Int8Array {
+  const letters = new Int8Array(buckets);
+  for (let i = 0; i < text.length; i++) letters[text.charCodeAt(i) % buckets]!++;
+  return letters;
+}
+
+/** Letters that two names share, wherever they stand: whatever else they are long is at least so many edits. */
+function inCommon(wanted: Int8Array, text: string): number {
+  const left = wanted.slice();
+  let common = 0;
+  for (let i = 0; i < text.length; i++) if (left[text.charCodeAt(i) % buckets]!-- > 0) common++;
+  return common;
 }
 
 /** Insertions, deletions, substitutions and swaps of neighbours (restricted Damerau-Levenshtein); `enough` as soon as it is no less. */

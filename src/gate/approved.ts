@@ -12,7 +12,7 @@ import type { JsonObject } from '../model.js';
 import { approvalDigest } from './approval.js';
 import { authorizeResource, authorizeTool } from './authorize.js';
 import { dailyPurse, sessionScope } from './budgets.js';
-import { type AdmittedCall, type Envelope, type FreshCall, type ParsedCall, type PermittedCall } from './calls.js';
+import type { AdmittedCall, Envelope, FreshCall, ParsedCall, PermittedCall } from './calls.js';
 import { asFresh, keptOf } from './earlier.js';
 import { guardsOf } from './execute.js';
 import type { Finding, Unsent } from './finding.js';

@@ -73,7 +73,7 @@ interface Sight { ordered: Omit<Ordered, 'after'>; shaped: ShapedCall | null; /*
 function look(parts: Parts, { principal, members, calls, names, cut }: Turn, position: number): Sight {
   const unknown: Sight = { ordered: { position, write: true, keys: [], lines: [], judged: false, tables: [] }, shaped: null, meaning: null, occurrence: 1 };
   const given = calls[position] as TurnCall;
-  if ('unusable' in given) return unknown;
+  if ('unusable' in given || !namesTool(parts, given.members)) return unknown;
   const progress = new Progress(() => undefined);
   const context = { name: names[position] as Json, sameAs: null, cut };
   const parsed = parse(parts, { principal, turn: members, members: given.members, context }, progress);
@@ -94,6 +94,12 @@ function look(parts: Parts, { principal, members, calls, names, cut }: Turn, pos
     meaning: write ? canonicalText([tool.name, identityArguments(tool, shaped.args)]) : null,
     occurrence: envelope.occurrence,
   };
+}
+
+/** Told from the members alone: what is near to a misspelt name is looked for once, when the call is refused. */
+function namesTool(parts: Parts, members: Json): boolean {
+  const name = members !== null && typeof members === 'object' && !Array.isArray(members) ? members['tool'] : undefined;
+  return typeof name === 'string' && parts.served().catalogue.tools.has(name);
 }
 
 /** A read of an entity that only an observation tells is on none as far as is known here: it comes after every write before it. */

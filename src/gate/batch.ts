@@ -48,7 +48,7 @@ class TurnRun {
   private readonly answers: Answer[] = [];
   private readonly until: number;
   private readonly planned: Planned;
-  /** Versions that writes of this turn were proposed on and have moved on from, by entity. */
+  /** Versions that writes of this turn were proposed on and have moved on from just now, by entity. After one that was made before, others may have written. */
   private readonly movedFrom = new Map<string, Set<Json>>();
 
   constructor(private readonly parts: Parts, private readonly turn: Turn, patienceMs = parts.settings.patienceMs) {
@@ -69,7 +69,7 @@ class TurnRun {
     if ('deferredIn' in answered) return { notLegalIn: answered.deferredIn };
     this.answers[position] = answered;
     const ending = endingOf(answered);
-    if (ending === 'committed' && ordered.write && 'members' in given) this.moved(keys, given.members);
+    if (answered.disposition === 'executed' && ordered.write && 'members' in given) this.moved(keys, given.members);
     return { ending, keys, states: answered.states };
   }
 

@@ -7,7 +7,7 @@
 import { randomUUID } from 'node:crypto';
 import { type Static, Type } from '@sinclair/typebox';
 import { TypeCompiler, type ValueError } from '@sinclair/typebox/compiler';
-import { nearest } from '../contract/nearest.js';
+import { nearest, nearestFew } from '../contract/nearest.js';
 import type { ToolPlan } from '../contract/plan.js';
 import { isRefusal, refuse, type Refusal } from '../errors.js';
 import type { FieldError, Json, JsonObject, Principal } from '../model.js';
@@ -190,12 +190,8 @@ const maxNearest = 5;
 
 /** Only names that this caller may use, so that a misspelt name discloses no other tool. */
 function blockedTool(principal: Principal, name: string, published: Iterable<string>): Refusal {
-  const usable = new Set(principal.tools === '*' ? published : [...published].filter((tool) => principal.tools.includes(tool)));
-  const nearestTools: string[] = [];
-  for (let close = nearest(name, usable); close !== undefined && nearestTools.length < maxNearest; close = nearest(name, usable)) {
-    nearestTools.push(close);
-    usable.delete(close);
-  }
+  const usable = principal.tools === '*' ? published : [...published].filter((tool) => principal.tools.includes(tool));
+  const nearestTools = nearestFew(name, usable, maxNearest);
   return refuse('BLOCKED_TOOL', 'There is no tool of that name for this caller.', { nearestTools });
 }
 

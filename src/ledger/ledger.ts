@@ -14,7 +14,7 @@ import { lockStatement } from './locks-in-order.js';
 import { hex, operationColumns, type OperationRow, toOperation } from './operation-row.js';
 import { type RecordResult, recordStatement } from './record.js';
 import { type RefusalRow, refuseStatement, toSpent } from './refusals.js';
-import { forgetReads, type ReadMade, repetitionStatement } from './repetition.js';
+import { forgetReads, forgottenAtOnce, type ReadMade, repetitionStatement } from './repetition.js';
 import { fundStatement, intentKeys, type ReserveRow, reserveStatement, toReservations, uncallVain, unclaimVain } from './reserve.js';
 import { adoptStatement, countReviewsStatement, type EscalatedReview, type EscalatedRow, escalateStatement, toEscalated } from './review-deadlines.js';
 import type { Sealer } from './seal.js';
@@ -166,7 +166,7 @@ export function openLedger(options: LedgerOptions, sealer: Sealer): LedgerStore 
     context: (query) => sessions.context(query),
     async tidy(guardsOlderThanMs) {
       await plain(orphanGuardsStatement(guardsOlderThanMs));
-      await plain(forgetReads);
+      while (((await plain<{ gone: number }>(forgetReads))[0]?.gone ?? 0) === forgottenAtOnce); // all of them: more may come in a round than a slice holds
     },
     escalateReviews: async () => toEscalated(await plain<EscalatedRow>(escalateStatement())),
     adoptReviews: async (deadlineMs) => void (await plain(adoptStatement(deadlineMs))),

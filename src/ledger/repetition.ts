@@ -31,10 +31,16 @@ export function repetitionStatement(reads: ReadMade[]): Statement {
   return { name: 'reads', text: readText, values: [JSON.stringify(rows)] };
 }
 
+export const forgottenAtOnce = 1_000;
+
 /** A pause of a day is no loop. In slices, so that no sweep holds many rows. */
 const forgetText = `
-delete from session_reads r
-where (r.tenant, r.read_key) in (
-  select f.tenant, f.read_key from session_reads f where f.read_at < now() - interval '1 day' order by f.read_at limit 1000 for update skip locked)`;
+with gone as (
+  delete from session_reads r
+  where (r.tenant, r.read_key) in (
+    select f.tenant, f.read_key from session_reads f where f.read_at < now() - interval '1 day' order by f.read_at limit ${forgottenAtOnce} for update skip locked)
+  returning 1
+)
+select count(*)::integer as gone from gone`;
 
 export const forgetReads: Statement = { name: 'forget_reads', text: forgetText, values: [] };

@@ -11,6 +11,8 @@
  * call identities, operations; each sorted by key. A budget grants ranks only from rows that it has locked, and is charged
  * only for rows that were really inserted.
  *
+ * A session that the application created since the call was looked up pays for it: the call finds that when it is looked up again.
+ *
  * A guard key is claimed only if it is free and nobody has held it since the call looked it up, before it observed anything: so no
  * precondition is decided on what another replica has changed in the meantime.
  *
@@ -50,8 +52,10 @@ fresh as materialized (
     select 1 as there from operations o where o.tenant = c.tenant and o.identity = c.identity and o.generation = c.generation limit 1) same on true
   left join lateral (
     select o.state from operations o where o.tenant = c.tenant and o.identity = c.identity and o.generation = c.generation - 1 limit 1) last on true
+  left join lateral (
+    select 1 as there from sessions s where c.budget_scope like 'principal:%' and s.tenant = c.tenant and s.session_id = c.session_id limit 1) created on true
   where (select count(*) from purse) >= 0 and clock_timestamp() < now() + c.send_window_ms * interval '1 ms'
-    and same.there is null
+    and same.there is null and created.there is null
     and (c.generation = 1 or last.state in ('rejected', 'failed', 'rate_limited', 'cancelled', 'abandoned') or last.state = 'committed' and c.after_committed)
 ),
 claimed as (

@@ -306,4 +306,13 @@ describe('one answer per call', () => {
     expect(dispositions(await open.batches.batch([writeDoc(doc, 'C'), writeDoc(doc, 'D')], { session_id: session }))).toEqual(['VERSION_CONFLICT', 'PREDECESSOR_FAILED']);
     expect(dispositions(await open.batches.batch([writeDoc(doc, 'C', { expected_version: '2' })], { session_id: session }))).toEqual(['VERSION_CONFLICT']);
   });
+
+  it('a write that a turn made before it was cut short moves nothing on when the turn comes again: what others did since is a conflict', async () => {
+    const doc = unique('doc');
+    const session = unique('s');
+    const both = [writeDoc(doc, 'A', { expected_version: '0' }), writeDoc(doc, 'B', { expected_version: '0' })];
+    expect(dispositions(await open.batches.batch(both.slice(0, 1), { session_id: session, turn_id: 't' }))).toEqual(['executed']);
+    till().change('doc', doc, { text: 'theirs' });
+    expect(dispositions(await open.batches.batch(both, { session_id: session, turn_id: 't' }))).toEqual(['replayed', 'VERSION_CONFLICT']);
+  });
 });

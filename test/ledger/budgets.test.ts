@@ -221,6 +221,24 @@ describe('whose budget it is', () => {
   });
 });
 
+describe('what changes while a call is on its way', () => {
+  it('a session that the application has created since the call was looked up pays for it, and not the caller’s day', async () => {
+    const id = unique('s');
+    const meant = intent(unique('x'), [`k:${unique('k')}`]);
+    meant.operation.sessionId = id;
+    await set(id);
+    expect(await replica(1).reserve(meant)).toEqual({ reserved: false, because: 'exists' });
+    expect(await replica(1).reserve({ ...meant, budget: { scope: `session:${id}`, quota: 4, opened: true } })).toEqual({ reserved: true });
+    expect((await replica(0).sessions.get('acme', id))?.budgets.executions.used).toBe(1);
+  });
+
+  it('equal reads of days ago are forgotten as fast as they came', async () => {
+    await client.query(`insert into session_reads (tenant, read_key, times, read_at) select 'acme', decode(md5(n::text), 'hex'), 1, now() - interval '2 days' from generate_series(1, 2500) n`);
+    await replica(0).tidy(60_000);
+    expect((await client.query('select 1 from session_reads')).rows).toEqual([]);
+  });
+});
+
 /** Flushes that wait for each other in a circle are broken by the database after a second, again and again: a budget would make the gateway slow. */
 describe('purses of several sessions, settled and drawn on at once by two replicas', () => {
   it('never deadlock, and what is used is what was started and not paid back', { timeout: 60_000 }, async () => {
