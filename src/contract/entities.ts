@@ -107,7 +107,7 @@ class EntityCompiler {
       kept: kept ? { initial: source.initial?.[0] ?? '' } : null,
       states: source.states ?? [],
       external: source.external ?? [],
-      transitions: source.transitions ?? {},
+      transitions: tableOf(source),
     });
     return type;
   }
@@ -228,4 +228,10 @@ function servedEntity({ name, document, source }: ToolEntry): string | undefined
     .map(([entity]) => entity)
     .sort();
   return source.entity !== undefined && served.includes(source.entity) ? source.entity : served[0];
+}
+
+/** States and tools may have any name, and services tell any state: what every object has by itself (`constructor`) is not listed. */
+function tableOf({ transitions = {} }: EntitySource): EntityPlan['transitions'] {
+  const rows = Object.entries(transitions).map(([state, actions]) => [state, Object.assign(Object.create(null), actions)]);
+  return Object.assign(Object.create(null), Object.fromEntries(rows));
 }

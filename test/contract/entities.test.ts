@@ -4,7 +4,7 @@
  */
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { describe, expect, test } from 'vitest';
+import { describe, expect, it, test } from 'vitest';
 import { compileFolder, compileSource } from '../../src/contract/compile.js';
 import type { Diagnostic } from '../../src/contract/diagnostics.js';
 import { loadFolder } from '../../src/contract/load.js';
@@ -35,6 +35,14 @@ const customer: [string, string][] = [
   ['tools:\n  get_order:', '  customer:\n    id: order.user_id\n    observe: { tool: get_user, args: { user_id: order.user_id }, max_age: 5s }\ntools:\n  get_order:'],
   ['    entity: order\n    purpose: Exchange', '    entity: order\n    touches: [customer]\n    purpose: Exchange'],
 ];
+
+describe('a transition table', () => {
+  it.each(['constructor', 'toString', '__proto__', 'hasOwnProperty'])('lists nothing under `%s` unless its contract does', (name) => {
+    const { transitions } = plan(catalogueOf(compileFolder(checkoutFolder(), {})), 'charge_payment').entity!;
+    expect(transitions[name]).toBeUndefined();
+    for (const actions of Object.values(transitions)) expect(actions[name]).toBeUndefined();
+  });
+});
 
 describe('a state that the gateway keeps', () => {
   const catalogue = catalogueOf(compileFolder(checkoutFolder(), {}));

@@ -11,12 +11,15 @@ import { lockStatement } from '../../src/ledger/locks-in-order.js';
 import { migrate } from '../../src/ledger/migrate.js';
 import { operationColumns } from '../../src/ledger/operation-row.js';
 import { recordStatement } from '../../src/ledger/record.js';
-import { fundStatement, reserveStatement, unclaimVain } from '../../src/ledger/reserve.js';
+import { refuseStatement } from '../../src/ledger/refusals.js';
+import { repetitionStatement } from '../../src/ledger/repetition.js';
+import { fundStatement, reserveStatement, uncallVain, unclaimVain } from '../../src/ledger/reserve.js';
 import { adoptStatement, escalateStatement } from '../../src/ledger/review-deadlines.js';
 import { createSealer } from '../../src/ledger/seal.js';
 import { lastStatement, rememberStatement } from '../../src/ledger/session-results.js';
 import { toldStatement } from '../../src/ledger/seen.js';
 import { transitionStatement } from '../../src/ledger/transition.js';
+import { turnStatements } from '../../src/ledger/turns.js';
 import { projectFile } from '../../src/project.js';
 import { freshDatabase } from '../support/servers.js';
 import { intent, receipt, settlement } from './intents.js';
@@ -209,6 +212,7 @@ describe('plans', () => {
     const meant = Array.from({ length: 20 }, (_, n) => intent(`plan-${n}`, [`k:${n}`]));
     const moves = meant.map((_, n) => settlement(`plan-${n}`));
     const seen = { tenant: 'acme', principal: 'p', subject: '', sessionId: 's', entity: 'order:1', version: '1', state: null };
+    const session = { id: 's', own: 'own:s', task: 'session:s' };
     const statements = [
       fundStatement([{ tenant: 'acme', scope: 'principal:p', quota: 10 }]),
       reserveStatement(meant, sealer), transitionStatement(moves, sealer), recordStatement([{ receipts: [receipt(null)] }], sealer),
@@ -219,6 +223,9 @@ describe('plans', () => {
         tenant: 'acme', callKey: operation.identity, identity: operation.identity, seen, guardKeys, kept: [{ service: 's', entity: 'e:1' }],
       }))),
       lockStatement(moves, meant), unclaimVain(meant, meant.map((_, n) => ({ n, inserted: false, ours_already: false, fresh: true, guarded: true, claims: 1, quota: 1, used: 0 }))),
+      uncallVain(meant, meant.map((_, n) => ({ n, inserted: false, ours_already: false, fresh: true, guarded: false, claims: 1, quota: 1, used: 0 }))),
+      refuseStatement([{ receipt: receipt(null), charge: { session, tool: 't', limit: 3 } }]), ...turnStatements([{ tenant: 'acme', session, turnId: 't', limit: 3 }]),
+      repetitionStatement([{ repetition: { tenant: 'acme', key: Buffer.alloc(32), since: '' }, operation: { id: 'op_plan-1', writeId: randomUUID() } }]),
     ].flatMap((statement) => statement ?? []);
     try {
       // Planned five times with values, then generically, all on empty tables: what is cached now is kept.
