@@ -4,6 +4,7 @@ import { hostname } from 'node:os';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Config } from './config/index.js';
 import { serveCatalogue } from './catalogue.js';
+import { openCallbackDesk } from './gate/callback-desk.js';
 import { openDoor } from './gate/door.js';
 import type { Parts } from './gate/parts.js';
 import type { Ledger, Locks } from './gate/ports.js';
@@ -115,7 +116,7 @@ export async function startGateway(config: Config, joints: Joints = {}): Promise
     redact: (value, annotated, values) => redact(value, { key: pepper, annotated, values }),
     hold: leases.hold,
     draining: () => draining,
-    metrics: { call: metrics.call, stage: metrics.stage, exchange: metrics.exchange },
+    metrics: { call: metrics.call, stage: metrics.stage, exchange: metrics.exchange, callback: metrics.callback },
     log,
   };
   const sweeper = new Sweeper({
@@ -133,7 +134,7 @@ export async function startGateway(config: Config, joints: Joints = {}): Promise
   const door = openDoor(parts);
   const agent = buildAgentServer({ door: joints.door?.(door) ?? door, authenticator, limits, log, metrics });
   const control = buildControlServer({
-    records, approvals: openApprovalDesk(parts, records.approvals), reviews: openReviewDesk(parts, records.reviews), sessions: store.sessions, sessionBudgets: { executions: config.budgets.executionsPerSession, proposals: config.budgets.proposals, turns: config.budgets.turns },
+    records, approvals: openApprovalDesk(parts, records.approvals), reviews: openReviewDesk(parts, records.reviews), callbacks: openCallbackDesk(parts), sessions: store.sessions, sessionBudgets: { executions: config.budgets.executionsPerSession, proposals: config.budgets.proposals, turns: config.budgets.turns },
     authenticator, limits, log, metrics, metricsPage: metrics.page, openapi: readOpenapi(projectFile('openapi.yaml')), contracts: { status: contracts.status },
     health: { readiness: async () => readiness(await probeWrite(), locks, draining) },
   });

@@ -166,6 +166,26 @@ export interface ReviewDesk {
   decide(principal: Principal, id: string, verdict: ReviewVerdict): Promise<JsonObject | Refusal>;
 }
 
+/** As it came, and as it was signed. */
+export interface ReceivedCallback {
+  service: string;
+  id: string;
+  timestamp: string;
+  /** Header `webhook-signature`, verbatim. */
+  signatures: string;
+  /** Lower-case names, without credentials. */
+  headers: Record<string, string>;
+  body: Buffer;
+}
+
+/** `ignored`: it names no operation. */
+export interface CallbackVerdict { event_id: string; status: 'kept' | 'repeated' | 'ignored' }
+
+/** What services tell by themselves. */
+export interface CallbackDesk {
+  receive(received: ReceivedCallback): Promise<CallbackVerdict | Refusal>;
+}
+
 export interface Health {
   /** Bounded and write-capable; Redis loss is degraded, not unready. */
   readiness(): Promise<{ ready: boolean; checks: Record<string, { state: 'up' | 'degraded' | 'down' | 'off'; detail?: string }> }>;

@@ -128,7 +128,7 @@ function checkEffects({ source, file, path }: ToolEntry, { changes }: CompiledTo
   }
 }
 
-function checkAmbiguity({ source, file, path }: ToolEntry, { readback }: CompiledTool, findings: Findings): void {
+function checkAmbiguity({ source, file, path, document }: ToolEntry, { readback }: CompiledTool, findings: Findings): void {
   const { idempotency, on_unknown: onUnknown } = source;
   if (idempotency?.honoured && idempotency.window === undefined)
     findings.key(file, [...path, 'idempotency'], 'CG405', 'it is not said how long an honoured key is kept');
@@ -145,6 +145,8 @@ function checkAmbiguity({ source, file, path }: ToolEntry, { readback }: Compile
   if (source.partial && source.readback && source.readback.result === undefined)
     findings.key(file, [...path, 'readback'], 'CG409', 'after a lost answer nothing tells which items were done');
   if (source.async && !source.readback) findings.key(file, [...path, 'async'], 'CG407', 'there is no read-back to poll');
+  if (source.async?.callback && !document.upstream.callbacks)
+    findings.key(file, [...path, 'async', 'callback'], 'CG410', 'there is no secret by which a callback of the service could be told from one of somebody else');
   if (!source.readback || !readback) return;
   if (source.readback.settle_after === undefined)
     findings.key(file, [...path, 'readback'], 'CG402', 'it is not said after how long an absent effect is really absent');

@@ -60,6 +60,9 @@ const help = {
   CG407: 'Add `readback`, which `async.poll` reads, or remove `async`.',
   CG408: 'Give `readback.result` every member that the `result` schema of this tool requires, spelt in the same way.',
   CG409: 'Add `readback.result` with the list that `partial.items` reads, or a lost answer leaves every item in doubt.',
+  CG410: 'Add `upstream.callbacks: { secret_from: env:NAME }`. An event whose signature nobody checks could be written by anybody.',
+  CG411: 'Read `body` or `headers` of the event. An expression that reads nothing of it would be true of every event.',
+  CG412: 'Name another tool that writes: an undo is an effect of its own.',
   CG501:
     'Bind the value, compare it in a precondition with something observed or bound, or compare `context.args` in a policy with something ' +
     'that is not an argument: in a `forbid`, or in every `permit` of the tool on its entity.',

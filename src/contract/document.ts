@@ -17,6 +17,22 @@ export interface UpstreamSource {
   base_url: string;
   auth?: { header: string; value_from: string; prefix?: string };
   limits?: { concurrency?: number; connect_timeout?: string; deadline?: string };
+  callbacks?: CallbacksSource;
+}
+
+/** Where the secrets are by which the service signs what it tells by itself. */
+export interface CallbacksSource {
+  secret_from: string;
+  /** While the secret is being replaced: both hold. */
+  previous_secret_from?: string;
+  tolerance?: string;
+}
+
+export interface CallbackSource {
+  operation: string;
+  committed: string;
+  result?: string;
+  rejected?: { when: string; code?: string; next: NextAction; message?: string }[];
 }
 
 export interface ObservationSource {
@@ -120,7 +136,7 @@ export interface ToolSource {
   on_unknown?: 'reconcile' | 'review';
   retry?: { attempts?: number; elapsed?: string };
   approval?: ApprovalSource[];
-  async?: { accepted: string; poll: 'readback'; deadline: string };
+  async?: { accepted: string; poll: 'readback'; deadline: string; callback?: CallbackSource };
   compensate?: { tool: string; args: Record<string, ValueSource> };
   redact?: string[];
   public?: string[];

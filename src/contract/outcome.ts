@@ -2,8 +2,9 @@
 import type { Json, JsonObject, NextAction, Outcome } from '../model.js';
 import { celUnknown } from './cel-types.js';
 import { durationMs } from './duration.js';
-import { type CompiledExpression, type Names, unknownType } from './expressions.js';
-import type { ErrorRule, ReadbackPlan, ToolPlan } from './plan.js';
+import { type CompiledExpression, Names, unknownType } from './expressions.js';
+import { responseTypes } from './observations.js';
+import type { CallbackPlan, ErrorRule, ReadbackPlan, ToolPlan } from './plan.js';
 import type { Path } from './pointer.js';
 import type { References } from './references.js';
 import { isSchemaObject } from './schema-subset.js';
@@ -26,10 +27,37 @@ function impliedNext(outcome: Outcome): NextAction {
   return outcome === 'committed' ? 'continue' : outcome === 'accepted' || outcome === 'unknown' ? 'wait' : 'escalate';
 }
 
-export function compileAsync({ source, path }: ToolEntry, site: Site, answered: Names): ToolPlan['async'] {
+export function compileAsync(entry: ToolEntry, site: Site, { sending, answered }: { sending: Names; answered: Names }): ToolPlan['async'] {
+  const { source, path } = entry;
   if (!source.async) return null;
   const accepted = site.expression([...path, 'async', 'accepted'], source.async.accepted, answered, 'bool');
-  return { accepted, deadlineMs: durationMs(source.async.deadline) };
+  return { accepted, deadlineMs: durationMs(source.async.deadline), callback: compileCallback(entry, site, sending) };
+}
+
+const eventTypes = { headers: responseTypes.headers, body: responseTypes.body };
+
+/** Which operation an event is about is found before anything else is known of it, so that rests on the event alone. */
+function compileCallback(entry: ToolEntry, site: Site, sending: Names): CallbackPlan | null {
+  const source = entry.source.async?.callback;
+  if (!source) return null;
+  const path = [...entry.path, 'async', 'callback'];
+  const told = sending.with(eventTypes);
+  const operation = site.expression([...path, 'operation'], source.operation, Names.of(eventTypes), 'json');
+  const committed = site.expression([...path, 'committed'], source.committed, told, 'bool');
+  const rejected = (source.rejected ?? []).map(({ when, code, next, message }, index): ErrorRule => ({
+    when: readingEvent(site, [...path, 'rejected', index, 'when'], site.expression([...path, 'rejected', index, 'when'], when, told, 'bool')),
+    outcome: 'rejected', class: null, code: code ?? null, next, message: message ?? null,
+  }));
+  const result = site.optional([...path, 'result'], source.result, told, 'json');
+  if (result?.members) checkAnswer(entry, site, [...path, 'result'], result.members);
+  return { operation: readingEvent(site, [...path, 'operation'], operation), committed: readingEvent(site, [...path, 'committed'], committed), result, rejected };
+}
+
+/** What reads nothing of the event would be proven by every event. */
+function readingEvent<T>(site: Site, path: Path, expression: CompiledExpression<T>): CompiledExpression<T> {
+  const reads = expression.names.has('body') || expression.names.has('headers') || expression.type === unknownType;
+  if (!reads) site.findings.value(site.file, path, 'CG411', `\`${expression.source}\` reads neither \`body\` nor \`headers\``);
+  return expression;
 }
 
 /**
@@ -103,6 +131,8 @@ export function compileCompensation(entry: ToolEntry, site: Site, references: Re
   if (!source) return null;
   const path = [...entry.path, 'compensate'];
   const target = references.tool(site, source.tool, [...path, 'tool']);
+  if (target && (target.source.effect === 'none' || target === entry))
+    site.findings.value(site.file, [...path, 'tool'], 'CG412', target === entry ? `\`${source.tool}\` cannot undo itself` : `\`${source.tool}\` only reads, and takes nothing back`);
   const args = site.members([...path, 'args'], source.args as JsonObject, names.with({ result: entry.resultType }));
   if (target) references.arguments(site, target, args, [...path, 'args']);
   return { tool: source.tool, args };

@@ -70,6 +70,18 @@ export interface UpstreamPlan {
   readonly concurrency: number;
   readonly connectTimeoutMs: number;
   readonly deadlineMs: number;
+  /** Null: nothing that claims to come from the service by itself is believed. */
+  readonly callbacks: { /** Keys of the signatures, read at each callback. @throws Error when one is missing or malformed. */ secrets(): Buffer[]; readonly toleranceMs: number } | null;
+}
+
+/** What an event that the service sends by itself proves, over `headers` and `body` and, but for `operation`, the names of a sent call. */
+export interface CallbackPlan {
+  /** The `operation.id` that was sent upstream, where it gives a text. */
+  readonly operation: Expression<Json>;
+  readonly committed: Expression<boolean>;
+  /** The answer to give, checked against this tool's own result schema. */
+  readonly result: Expression<Json> | null;
+  readonly rejected: readonly ErrorRule[];
 }
 
 /** What a response means, as the contract says; first match wins. `class` picks a disposition other than the plain one. */
@@ -212,7 +224,7 @@ export interface ToolPlan {
   readonly verify: 'always' | 'on_ambiguity';
   readonly retry: { readonly attempts: number; readonly elapsedMs: number };
   readonly approvals: readonly ApprovalRule[];
-  readonly async: { readonly accepted: Expression<boolean>; readonly deadlineMs: number } | null;
+  readonly async: { readonly accepted: Expression<boolean>; readonly deadlineMs: number; readonly callback: CallbackPlan | null } | null;
   readonly compensate: { readonly tool: string; readonly args: Readonly<Record<string, Expression<Json>>> } | null;
   readonly redact: readonly string[];
   /** Paths of members of an error's body that may be told. */

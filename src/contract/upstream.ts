@@ -1,6 +1,6 @@
 /** Where a contract's tools are sent: the only place that reads the environment, after the digest was taken. */
 import type { ContractDefaults } from './defaults.js';
-import type { UpstreamSource } from './document.js';
+import type { CallbacksSource, UpstreamSource } from './document.js';
 import { durationMs } from './duration.js';
 import type { UpstreamPlan } from './plan.js';
 
@@ -40,7 +40,29 @@ export function upstreamPlan(service: string, source: UpstreamSource, base: stri
     concurrency: limits.concurrency ?? defaultConcurrency,
     connectTimeoutMs: limits.connect_timeout ? durationMs(limits.connect_timeout) : defaults.connectTimeoutMs,
     deadlineMs: limits.deadline ? durationMs(limits.deadline) : defaults.upstreamDeadlineMs,
+    callbacks: source.callbacks ? callbacksPlan(source.callbacks, env) : null,
   });
+}
+
+/** As Standard Webhooks recommends. */
+const defaultToleranceMs = 5 * 60_000;
+
+function callbacksPlan({ secret_from, previous_secret_from, tolerance }: CallbacksSource, env: Environment): UpstreamPlan['callbacks'] {
+  const names = [secret_from, ...(previous_secret_from ? [previous_secret_from] : [])].map((from) => from.slice('env:'.length));
+  return {
+    secrets: () => names.flatMap((name, n) => (n > 0 && !env[name] ? [] : [signingKey(name, env[name])])),
+    toleranceMs: tolerance ? durationMs(tolerance) : defaultToleranceMs,
+  };
+}
+
+const fewestKeyBytes = 24;
+
+/** `whsec_` and base64, with or without the prefix. */
+function signingKey(name: string, secret: string | undefined): Buffer {
+  const text = secret?.replace(/^whsec_/, '') ?? '';
+  const key = Buffer.from(text, 'base64');
+  if (key.length >= fewestKeyBytes && /^[A-Za-z0-9+/]+={0,2}$/.test(text)) return key;
+  throw new Error(`the environment variable \`${name}\`, which holds the secret of the service's callbacks, is not \`whsec_\` and at least ${fewestKeyBytes} bytes in base64`);
 }
 
 function readSecret({ value_from, prefix = '' }: { value_from: string; prefix?: string }, env: Environment): string {

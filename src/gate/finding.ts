@@ -10,6 +10,8 @@ export interface Committed {
   result: Json;
   verified: boolean;
   readback?: JsonObject;
+  /** What the service told by itself. */
+  callback?: JsonObject;
   aftermath?: Aftermath | null;
   /** A read-back is still owed: keep looking, and tell the caller how it can look itself. */
   owed?: boolean;
@@ -30,6 +32,7 @@ export interface Ended {
   /** Not one byte of any attempt left. */
   neverSent?: boolean;
   readback?: JsonObject;
+  callback?: JsonObject;
 }
 
 export type ReviewReason =
@@ -37,7 +40,7 @@ export type ReviewReason =
   | 'NOT_DISPATCHED';
 
 /** No machine can settle it. */
-export interface ForReview { kind: 'review'; reason: ReviewReason; readback?: JsonObject; result?: Json; states?: JsonObject }
+export interface ForReview { kind: 'review'; reason: ReviewReason; readback?: JsonObject; callback?: JsonObject; result?: Json; states?: JsonObject }
 
 /** Waited for an approval, and is not sent. `refusal`: what was found when everything was asked again. */
 export interface Unsent {

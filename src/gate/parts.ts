@@ -46,6 +46,7 @@ export interface GateMetrics {
   call(tool: string, disposition: string): void;
   stage(stage: StageName, seconds: number): void;
   exchange(service: string, outcome: string): void;
+  callback(outcome: string): void;
 }
 
 export interface GateLog {

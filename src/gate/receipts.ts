@@ -66,6 +66,8 @@ export interface Evidence {
   result: Json;
   /** What a read-back or an observation after the effect showed. */
   readback?: JsonObject;
+  /** What the service told by itself. */
+  callback?: JsonObject;
   states?: JsonObject;
   reason?: string | null;
   corrects?: string | null;
@@ -88,6 +90,7 @@ export function effectReceipt(parts: Parts, operation: Operation, call: { tool: 
     verified: evidence.verified,
     result: bounded(parts, evidence.result),
     readback: bounded(parts, evidence.readback ?? null),
+    ...(evidence.callback ? { callback: bounded(parts, evidence.callback) } : {}),
     states: evidence.states ?? {},
     reason: evidence.reason ?? null,
     corrects: evidence.corrects ?? null,

@@ -15,8 +15,9 @@ import type { ErrorRule, RenderedRequest } from '../contract/plan.js';
 import type { ProblemCode } from '../errors.js';
 import type { Json, JsonObject } from '../model.js';
 import type { Exchange } from '../upstream/exchange.js';
+import { type Heard, heard, type Rejected, settles } from './callback-evidence.js';
 import { classify, type Verdict } from './classify.js';
-import type { Committed, Finding } from './finding.js';
+import type { Committed, Finding, ForReview } from './finding.js';
 import { rememberedForMs } from './key-window.js';
 import { observeAftermath, provesAbsence, type ReadBack, readBack } from './read-back.js';
 import { move, type Run, runScope } from './run.js';
@@ -62,7 +63,7 @@ async function follow(run: Run, verdict: Verdict, pauseMs: number, until: number
 }
 
 /** A clean or claimed effect. An empty read-back cannot undo it: it is owed, and recovery goes on looking. */
-async function confirm(run: Run, result: Json, until: number): Promise<Finding> {
+async function confirm(run: Run, result: Json, until: number): Promise<Committed | ForReview> {
   if (!run.tool.readback || (run.tool.verify === 'on_ambiguity' && result !== null)) return { kind: 'committed', result, verified: false };
   run.operation.effectSeen = true;
   const seen = await look(run, Math.min(until, performance.now() + confirmMs), (found) => found.found === 'committed' || found.found === 'mismatch');
@@ -76,7 +77,7 @@ function settleWindowMs({ tool }: Run): number {
   return (tool.readback?.settleAfterMs ?? 0) + (tool.readback?.lagMs ?? 0);
 }
 
-async function verified(run: Run, seen: Extract<ReadBack, { found: 'committed' }>, result: Json, until: number): Promise<Finding> {
+async function verified(run: Run, seen: Extract<ReadBack, { found: 'committed' }>, result: Json, until: number): Promise<Committed | ForReview> {
   const evidence: Committed = { kind: 'committed', result: seen.result ?? result, verified: true, readback: seen.evidence };
   if (run.tool.verify === 'always') {
     const aftermath = await observeAftermath(run, until);
@@ -103,10 +104,26 @@ async function awaitAccepted(run: Run, until: number): Promise<Finding> {
 export async function pollAccepted(run: Run, until: number): Promise<Finding> {
   const deadline = run.absentFrom ?? run.reconcileBy;
   if (performance.now() >= deadline) return becomeUnknown(run, until);
-  const seen = await look(run, Math.min(until, deadline), (found) => found.found === 'committed' || found.found === 'mismatch');
+  const seen = await lookAndListen(run, Math.min(until, deadline), (found) => found.found === 'committed' || found.found === 'mismatch');
+  if (seen.found === 'told') return asTold(run, seen.heard, until);
   if (seen.found === 'committed') return verified(run, seen, null, until);
   if (seen.found === 'mismatch') return { kind: 'review', reason: 'MISMATCH', readback: seen.evidence };
   return later(run);
+}
+
+/** A signed event is what a clean answer would have been: an effect is read back where the contract asks for it, a refusal ends it. */
+async function asTold(run: Run, { committed, rejected }: Heard, until: number): Promise<Finding> {
+  if (!committed) return refusedAsTold(rejected as Rejected);
+  if (!rejected) return { ...await confirm(run, committed.result, until), callback: committed.event };
+  run.operation.effectSeen = true;
+  const seen = await look(run, Math.min(until, performance.now() + confirmMs), (found) => found.found === 'committed' || found.found === 'mismatch');
+  const callback = { committed: committed.event, rejected: rejected.event };
+  if (seen.found === 'committed') return { ...await verified(run, seen, committed.result, until), callback };
+  return { kind: 'review', reason: 'CONTRADICTED', callback, result: committed.result, ...(seen.found === 'nothing' ? {} : { readback: seen.evidence }) };
+}
+
+function refusedAsTold({ rule, body, event }: Rejected, readback?: JsonObject): Finding {
+  return { kind: 'ended', state: 'rejected', outcome: 'rejected', code: 'UPSTREAM_REJECTED', rule, body, callback: event, ...(readback ? { readback } : {}) };
 }
 
 function rejected({ rule, status, notFound, body }: Extract<Verdict, { outcome: 'rejected' }>): Finding {
@@ -153,7 +170,8 @@ export async function becomeUnknown(run: Run, until: number, extraWindowMs = 0):
 export async function pursueUnknown(run: Run, until: number): Promise<Finding> {
   if (!run.tool.readback) return withoutReadBack(run, until);
   const absence = (seen: ReadBack): boolean => provesAbsence(run, seen) && !run.operation.effectSeen;
-  const seen = await look(run, until, (found) => found.found === 'committed' || found.found === 'mismatch' || absence(found));
+  const seen = await lookAndListen(run, until, (found) => found.found === 'committed' || found.found === 'mismatch' || absence(found));
+  if (seen.found === 'told') return asTold(run, seen.heard, until);
   if (seen.found === 'committed') return verified(run, seen, null, until);
   if (seen.found === 'mismatch') return { kind: 'review', reason: 'MISMATCH', readback: seen.evidence };
   if (seen.found === 'absent' && absence(seen)) return provenAbsent(run, seen.evidence, until);
@@ -162,6 +180,8 @@ export async function pursueUnknown(run: Run, until: number): Promise<Finding> {
 }
 
 async function provenAbsent(run: Run, evidence: JsonObject, until: number): Promise<Finding> {
+  const { rejected } = await heard(run);
+  if (rejected) return refusedAsTold(rejected, evidence); // nothing happened, and why: there is nothing to send again
   run.operation.unknownAttempts = 0;
   if (run.takenOver && !run.tool.idempotency && withinBudgets(run)) return { kind: 'review', reason: 'RESEND_NEEDS_A_PERSON', readback: evidence };
   const again = await sendAgain(run, until);
@@ -229,14 +249,27 @@ export async function verifyLater(run: Run, until: number): Promise<Finding> {
   return later(run);
 }
 
+/** As `look`, and hears what the service has told by itself in the meantime, which is known without asking. */
+async function lookAndListen(run: Run, until: number, enough: (found: ReadBack) => boolean): Promise<ReadBack | { found: 'told'; heard: Heard }> {
+  if (!run.tool.async?.callback) return look(run, until, enough);
+  let told: Heard | undefined;
+  const found = await look(run, until, enough, async () => {
+    const now = await heard(run);
+    if (settles(now, run)) told = now;
+    return told !== undefined;
+  });
+  return told ? { found: 'told', heard: told } : found;
+}
+
 /** Reads back until the answer is enough or the time is up; the last thing seen. A replica that is leaving does not wait for a service that does not answer. */
-async function look(run: Run, until: number, enough: (found: ReadBack) => boolean): Promise<ReadBack> {
+async function look(run: Run, until: number, enough: (found: ReadBack) => boolean, told?: () => Promise<boolean>): Promise<ReadBack> {
   for (let n = 0; ; n++) {
+    if (await told?.()) return { found: 'nothing' };
     const found = await readBack(run, until);
     if (enough(found) || (found.found === 'nothing' && run.parts.draining())) return found;
     const pause = looksMs[Math.min(n, looksMs.length - 1)] as number;
     if (performance.now() + pause >= until) return found;
-    await sleep(pause);
+    await run.parts.locks.heard(run.operation.id, pause); // whoever has news of it wakes us
   }
 }
 

@@ -5,7 +5,7 @@
 import { EvaluationError } from '../contract/plan.js';
 import { LedgerUnavailable, problems } from '../errors.js';
 import { newReviewId } from '../receipt-id.js';
-import type { Json, OperationState } from '../model.js';
+import type { Json, JsonObject, OperationState } from '../model.js';
 import type { Decided, Told } from './answer.js';
 import type { Committed, Ended, Finding, ForReview, Unsent } from './finding.js';
 import { keptMoves } from './entities.js';
@@ -66,7 +66,7 @@ export async function settleCommitted(run: Run, evidence: Committed, decided?: D
   };
   const receipt = effectReceipt(parts, operation, { tool, args: run.dossier.args }, {
     disposition: 'executed', outcome: 'committed', verified: evidence.verified, attempts: operation.attempts, result: evidence.result, states,
-    ...(evidence.readback ? { readback: evidence.readback } : {}), ...(decided ? { decidedIn: decided.review } : {}), ...(partial ? { partial } : {}),
+    ...(evidence.readback ? { readback: evidence.readback } : {}), ...(evidence.callback ? { callback: evidence.callback } : {}), ...(decided ? { decidedIn: decided.review } : {}), ...(partial ? { partial } : {}),
   });
   return move(run, {
     ...(decided ? { decided } : {}),
@@ -144,7 +144,7 @@ export async function settleEnded(run: Run, ending: Ended, decided?: Decision): 
   };
   const receipt = effectReceipt(parts, operation, { tool, args: run.dossier.args }, {
     disposition: problems[ending.code].disposition, outcome: ending.outcome, verified: false, attempts: operation.attempts, result: null,
-    reason: ending.rule?.code ?? ending.code, ...(ending.readback ? { readback: ending.readback } : {}), ...(decided ? { decidedIn: decided.review } : {}),
+    reason: ending.rule?.code ?? ending.code, ...(ending.readback ? { readback: ending.readback } : {}), ...(ending.callback ? { callback: ending.callback } : {}), ...(decided ? { decidedIn: decided.review } : {}),
     ...(upstream ? { upstream } : {}),
   });
   return move(run, {
@@ -168,7 +168,7 @@ async function toReview(run: Run, seen: ForReview): Promise<boolean> {
   const outcome = reason === 'NOT_DISPATCHED' ? 'not_committed' : operation.effectSeen || reason === 'DIVERGENCE' ? 'committed' : 'unknown';
   const receipt = effectReceipt(parts, operation, { tool, args: run.dossier.args }, {
     disposition: 'review', outcome, verified: false, attempts: operation.attempts, result: seen.result ?? null, reason,
-    ...(seen.readback ? { readback: seen.readback } : {}), ...(seen.states ? { states: seen.states } : {}),
+    ...(seen.readback ? { readback: seen.readback } : {}), ...(seen.callback ? { callback: seen.callback } : {}), ...(seen.states ? { states: seen.states } : {}),
     ...(reason === 'CONTRADICTED' ? { corrects: operation.effectReceipt } : {}),
   });
   parts.log.warn({ operation: operation.id, tool: operation.tool, reason }, 'an operation went to review');
@@ -191,6 +191,24 @@ function newReview({ parts }: Run): OpenedReview {
 export async function putDown(run: Run, dueInMs: number): Promise<boolean> {
   const { state, attempts } = run.operation;
   return move(run, { from: [state], to: state, attempts, release: true, dueInMs: Math.max(0, Math.round(dueInMs)) });
+}
+
+/** An event says that it happened, of what had ended without an effect or is with a person already: it goes, or stays, there with a receipt that corrects. */
+export async function contradict(run: Run, callback: JsonObject): Promise<void> {
+  const { operation, parts, tool } = run;
+  const receipt = effectReceipt(parts, operation, { tool, args: run.dossier.args }, {
+    disposition: 'review', outcome: 'committed', verified: false, attempts: operation.attempts, result: null, callback, reason: 'CONTRADICTED', corrects: operation.effectReceipt,
+  });
+  await parts.ledger.witness(operation.attempt, receipt, newReview(run));
+  parts.log.warn({ operation: operation.id, tool: operation.tool, reason: 'CONTRADICTED' }, 'a service tells of an effect that was not known of');
+}
+
+/** Of what is with a person: evidence for the decision, which proves nothing by itself once an attempt is in doubt. */
+export async function keepRefusal({ operation, parts, tool, dossier }: Run, callback: JsonObject): Promise<void> {
+  const receipt = effectReceipt(parts, operation, { tool, args: dossier.args }, {
+    disposition: 'review', outcome: operation.outcome ?? 'unknown', verified: false, attempts: operation.attempts, result: null, callback, reason: operation.reason,
+  });
+  await parts.ledger.record({ receipts: [receipt] });
 }
 
 /**

@@ -5,6 +5,7 @@ import type { CallAlias, ChargedRefusal, Entry, Found, Intent, Ledger, Operation
 import type { OperationState } from '../model.js';
 import type { Sessions } from '../ports.js';
 import { approveStatement, dispatchWith } from './approvals.js';
+import { forgetCallbacks, openCallbacks } from './callbacks.js';
 import { type ConnectionOptions, createPool, errorKind, isReadOnly, LaneConnection, Unwritable, type Statement } from './connection.js';
 import { handOverStatement, orphanGuardsStatement, renewStatement, takeStatement, toTaken, witnessStatement } from './due.js';
 import { moveStatement } from './entity-states.js';
@@ -125,6 +126,7 @@ export function openLedger(options: LedgerOptions, sealer: Sealer): LedgerStore 
 
   return {
     pool,
+    callbacks: openCallbacks(plain, sealer),
     get,
     async find(query): Promise<Found> {
       const { callFingerprint, callOperation, current, ...rest } = await finds.add(query);
@@ -167,6 +169,7 @@ export function openLedger(options: LedgerOptions, sealer: Sealer): LedgerStore 
     async tidy(guardsOlderThanMs) {
       await plain(orphanGuardsStatement(guardsOlderThanMs));
       while (((await plain<{ gone: number }>(forgetReads))[0]?.gone ?? 0) === forgottenAtOnce); // all of them: more may come in a round than a slice holds
+      await plain(forgetCallbacks);
     },
     escalateReviews: async () => toEscalated(await plain<EscalatedRow>(escalateStatement())),
     adoptReviews: async (deadlineMs) => void (await plain(adoptStatement(deadlineMs))),

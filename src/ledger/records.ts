@@ -71,11 +71,15 @@ export function openRecords(options: RecordsOptions, sealer: Sealer): RecordStor
         const proposals = await client.query<{ at: string }>(
           `select ${instant('created_at')} as at from calls where tenant = $1 and operation_id = $2 order by created_at`, [tenant, id],
         );
-        return { row, receipts: receipts.rows, proposals: proposals.rows };
+        const callbacks = await client.query<JsonObject>(
+          `select service, event_id, ${instant('received_at')} as received_at, weighed from callbacks c where c.tenant = $1 and c.operation_id = $2 order by c.received_at`, [tenant, id],
+        );
+        return { row, receipts: receipts.rows, proposals: proposals.rows, callbacks: callbacks.rows };
       });
       return story && {
         ...summary(story.row),
         proposals: story.proposals.map(({ at }) => ({ answered_from: at })),
+        callbacks: story.callbacks,
         receipts: story.receipts.map(({ body }) => JSON.parse(body) as JsonObject),
       };
     },

@@ -5,7 +5,7 @@
  * An expired lease grants the right to reconcile, never to execute: what was `sending` becomes unknown, counted from the moment after
  * which its first owner cannot have sent any more.
  */
-import type { Operation } from '../gate/ports.js';
+import type { KeptCallback, Operation } from '../gate/ports.js';
 import type { Parts } from '../gate/parts.js';
 import { executeApproved } from '../gate/approved.js';
 import { becomeUnknown, pollAccepted, pursueUnknown, sendAsDecided, verifyLater } from '../gate/reconcile.js';
@@ -14,6 +14,7 @@ import { route } from '../gate/route.js';
 import { openRun, processLost } from '../gate/open-run.js';
 import type { Run } from '../gate/run.js';
 import { announceSettled, dueTopic } from '../gate/topics.js';
+import { follow } from './callbacks.js';
 
 export interface SweeperOptions {
   parts: Parts;
@@ -67,6 +68,7 @@ export class Sweeper {
     const { concurrency, take, tidy, adoptReviews } = this.options;
     if (this.sweeps++ % leftoversEvery === 0) await Promise.all([tidy(), adoptReviews()]);
     if (this.sweeps % escalationEvery === 0) await this.escalate();
+    await this.followCallbacks();
     const room = concurrency - this.working.size;
     if (room <= 0) return;
     for (const operation of await take(room)) {
@@ -75,6 +77,14 @@ export class Sweeper {
         .finally(() => this.working.delete(visit));
       this.working.add(visit);
     }
+  }
+
+  /** Before operations are taken, so that what an event makes due is looked at in the same round. */
+  private async followCallbacks(): Promise<void> {
+    const { parts, concurrency } = this.options;
+    const each = (kept: KeptCallback): Promise<void> => follow(parts, kept).catch((error: unknown) =>
+      parts.log.warn({ err: error, service: kept.service, event: kept.id }, 'a callback could not be followed; it is looked at again'));
+    await Promise.all((await parts.ledger.callbacks.take(concurrency, parts.settings.leaseMs)).map(each));
   }
 
   /** Once for each: the review stays open, and whoever watches the log or the gauge knows that nobody has come. */

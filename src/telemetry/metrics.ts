@@ -14,6 +14,8 @@ export interface Metrics {
   stage(stage: StageName, seconds: number): void;
   /** @param outcome `response`, or the reason of a failure */
   exchange(service: string, outcome: string): void;
+  /** What became of an event that a service sent: when it arrived, and when it was weighed. */
+  callback(outcome: string): void;
   /** One commit of the ledger. @param lane for instance `intents` */
   flush(lane: string, rows: number, seconds: number): void;
   /** Open operations of the installation, as last counted; a state that is not named has none. */
@@ -48,6 +50,7 @@ export function createMetrics({ version, process: ofProcess = true }: MetricsOpt
   const calls = new Counter({ name: 'callgate_calls_total', help: 'Answers to proposed calls.', labelNames: ['disposition', 'tool'], registers });
   const stages = new Histogram({ name: 'callgate_stage_seconds', help: 'Time in each stage of a call.', labelNames: ['stage'], buckets: secondsBuckets, registers });
   const exchanges = new Counter({ name: 'callgate_upstream_exchanges_total', help: 'Exchanges with domain services.', labelNames: ['service', 'outcome'], registers });
+  const callbacks = new Counter({ name: 'callgate_callbacks_total', help: 'Events that services sent: as they arrived, and as they were weighed.', labelNames: ['outcome'], registers });
   const flushRows = new Histogram({ name: 'callgate_ledger_flush_rows', help: 'Rows in one commit of the ledger.', labelNames: ['lane'], buckets: rowsBuckets, registers });
   const flushSeconds = new Histogram({ name: 'callgate_ledger_flush_seconds', help: 'Time of one commit of the ledger.', labelNames: ['lane'], buckets: secondsBuckets, registers });
   const open = new Gauge({ name: 'callgate_operations_open', help: 'Operations that have not ended.', labelNames: ['state'], registers });
@@ -63,6 +66,7 @@ export function createMetrics({ version, process: ofProcess = true }: MetricsOpt
     call: (tool, disposition) => calls.inc({ disposition, tool: toolLabel(tool) }),
     stage: (stage, seconds) => stages.observe({ stage }, seconds),
     exchange: (service, outcome) => exchanges.inc({ service, outcome }),
+    callback: (outcome) => callbacks.inc({ outcome }),
     flush(lane, rows, seconds) {
       flushRows.observe({ lane }, rows);
       flushSeconds.observe({ lane }, seconds);

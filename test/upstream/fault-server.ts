@@ -91,7 +91,7 @@ export const reply = (socket: Socket, body: string, status = '200 OK', headers =
   socket.write(`HTTP/1.1 ${status}\r\n${headers}content-length: ${Buffer.byteLength(body)}\r\n\r\n${body}`);
 
 export const planFor = (origin: string, overrides: Partial<UpstreamPlan> = {}): UpstreamPlan => ({
-  service: 'retail', origin, auth: null, concurrency: 8, connectTimeoutMs: 1000, deadlineMs: 2000, ...overrides,
+  service: 'retail', origin, auth: null, concurrency: 8, connectTimeoutMs: 1000, deadlineMs: 2000, callbacks: null, ...overrides,
 });
 
 export const post = (origin: string, body = '{"amount":1}', path = '/credits'): RenderedRequest => ({

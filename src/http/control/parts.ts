@@ -1,12 +1,13 @@
 /** What the control listener is made of. */
 import type { JsonObject } from '../../model.js';
-import type { ApprovalDesk, Authenticator, Health, MetricsPage, Records, ReviewDesk, SessionBudgets, Sessions } from '../../ports.js';
+import type { ApprovalDesk, Authenticator, CallbackDesk, Health, MetricsPage, Records, ReviewDesk, SessionBudgets, Sessions } from '../../ports.js';
 import type { ServerParts } from '../server.js';
 
 export interface ControlServerParts extends ServerParts {
   records: Records;
   approvals: ApprovalDesk;
   reviews: ReviewDesk;
+  callbacks: CallbackDesk;
   sessions: Sessions;
   /** What a session begins with, where the application does not say. */
   sessionBudgets: SessionBudgets;

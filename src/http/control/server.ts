@@ -3,6 +3,7 @@ import { requireCredential } from '../authentication.js';
 import { approvalRoutes } from './approvals.js';
 import { rawBody } from '../body.js';
 import { type App, createServer } from '../server.js';
+import { callbackRoutes } from './callbacks.js';
 import { contractRoutes } from './contracts.js';
 import { docRoutes } from './docs.js';
 import { operationRoutes } from './operations.js';
@@ -17,6 +18,7 @@ export function buildControlServer(parts: ControlServerParts): App {
   const app = createServer('control', parts);
   app.register(probeRoutes, parts);
   app.register(docRoutes, parts);
+  app.register(callbackRoutes, parts);
   app.register(async (scope) => {
     requireCredential(scope, 'control', parts.authenticator);
     scope.addContentTypeParser('application/json', rawBody(parts.limits.bodyBytes));
