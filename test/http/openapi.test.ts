@@ -159,7 +159,7 @@ describe('real answers over real sockets satisfy the schemas', () => {
       records: {
         receipts: async () => ({ items: [receipt], next_cursor: 'next' }), operations: async () => ({ items: [operation], next_cursor: null }),
         receipt: async (_tenant, id) => (id === 'rcp_1' ? receipt : null),
-        operation: async (_tenant, id) => (id === 'op_1' ? { ...operation, attempts: [], proposals: [{ answered_from: '2026-01-01T00:00:00.000000Z' }], receipts: [receipt] } : null),
+        operation: async (_tenant, id) => (id === 'op_1' ? { ...operation, attempts: [], proposals: [{ answered_from: '2026-01-01T00:00:00.000000Z' }], callbacks: [{ service: 'retail', event_id: 'evt-1', received_at: '2026-01-01T00:00:00.000Z', weighed: null }], receipts: [receipt] } : null),
       },
     });
     const visit = async (path: string, url: string, headers: Record<string, string> = as('auditor')) => held('get', path, await fetch(control + url, { headers }));
@@ -172,6 +172,9 @@ describe('real answers over real sockets satisfy the schemas', () => {
     await put('{}', 'auditor');
     for (const id of ['rcp_1', 'rcp_2']) await visit('/v1/receipts/{id}', `/v1/receipts/${id}`);
     for (const id of ['op_1', 'op_2']) await visit('/v1/operations/{id}', `/v1/operations/${id}`);
+    for (const headers of [{}, { 'webhook-id': 'evt-1', 'webhook-timestamp': '1', 'webhook-signature': 'v1,x' }]) {
+      await held('post', '/v1/callbacks/{service}', await fetch(`${control}/v1/callbacks/retail`, { method: 'POST', headers: { ...json, ...headers }, body: '{}' }));
+    }
     for (const headers of [{}, as('agent')]) await visit('/v1/receipts', '/v1/receipts', headers);
     for (const path of ['/healthz', '/readyz', '/metrics', '/docs']) await visit(path, path, {});
     for (const code of ['IN_PROGRESS', 'NONE']) await visit('/docs/problems/{code}', `/docs/problems/${code}`, {});

@@ -39,7 +39,10 @@ describe('callbacks', () => {
   const credit = (change: object = {}): Promise<Sent> => open.agent.credit({ session_id: unique('s'), call_id: 'c-1', ...change });
   const keyOfOpen = async (): Promise<string> => {
     let key = '';
-    await until(async () => (key = (await rows<{ upstream_key: string }>(house, `select upstream_key from operations where state = 'accepted'`))[0]?.upstream_key ?? '') !== '', 5_000);
+    await until(async () => {
+      key = (await rows<{ upstream_key: string }>(house, `select upstream_key from operations where state = 'accepted'`))[0]?.upstream_key ?? '';
+      return key !== '';
+    }, 10_000);
     return key;
   };
   const weighed = async (id: string): Promise<string | null> => (await rows<{ weighed: string | null }>(house, `select weighed from callbacks where event_id = '${id}'`))[0]?.weighed ?? null;
@@ -92,7 +95,9 @@ describe('callbacks', () => {
     await until(async () => (await weighed('evt-early-intent')) === 'agrees', 15_000);
 
     await house.shop.reset();
-    sight.beforeIntent = async (upstreamKey) => void (key = upstreamKey);
+    sight.beforeIntent = async (upstreamKey) => {
+      key = upstreamKey;
+    };
     sight.beforeAnswer = async () => void expect(await tell(created(key), { id: 'evt-before-202' })).toMatchObject({ status: 'kept' });
     await house.shop.fault({ tool: 'issue_credit', kind: 'accept_202', ms: 20 });
     expect(await credit()).toMatchObject({ disposition: 'executed', result: { receipt_id: 'CR-TOLD' } });
@@ -175,7 +180,10 @@ describe('callbacks', () => {
     await house.shop.fault({ tool: 'issue_credit', kind: 'commit_then_drop' });
     const waiting = credit();
     let key = '';
-    await until(async () => (key = (await house.shop.books()).credits[0]?.key ?? '') !== '', 5_000);
+    await until(async () => {
+      key = (await house.shop.books()).credits[0]?.key ?? '';
+      return key !== '';
+    }, 10_000);
     await tell(created(key));
     expect(await waiting).toMatchObject({ disposition: 'executed', result: { receipt_id: 'CR-TOLD' } });
     expect((await house.shop.books()).requests[route]).toBe(1);
@@ -188,7 +196,7 @@ describe('callbacks', () => {
     for (const [name, delivery] of Object.entries({
       'another secret': { secret: otherSecret }, 'too old': { at: Date.now() - 301_000 }, 'of the future': { at: Date.now() + 302_000 },
       'no id': { headers: { 'webhook-id': null } }, 'no time': { headers: { 'webhook-timestamp': null } }, 'no signature': { headers: { 'webhook-signature': null } },
-      'another id': { headers: { 'webhook-id': 'evt-forged' } }, 'another time': { headers: { 'webhook-timestamp': String(Math.floor(Date.now() / 1000) + 1) } },
+      'another id': { headers: { 'webhook-id': 'evt-forged' } }, 'another time': { headers: { 'webhook-timestamp': String(Math.floor(Date.now() / 1000) + 30) } },
       'an unknown service': { service: 'nobody' }, 'a path': { service: 'retail%2f..' }, 'a key of the control plane': { secret: otherSecret, headers: { authorization: `Bearer ${house.keys.admin}` } },
     })) expect([name, await tell(event, delivery)]).toEqual([name, expect.objectContaining({ http: 401, code: 'CALLBACK_NOT_VERIFIED' })]);
     expect(await rows(house, 'select count(*) from callbacks')).toEqual(before);
