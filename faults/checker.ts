@@ -168,7 +168,7 @@ const budgeted: Check = ({ history, ledger }, effectsOf) => {
 const approved: Check = ({ history }, effectsOf) => history.told.flatMap((told): Violation[] => {
   const { intent, verdicts } = told;
   const wrong = (what: string): Violation => ({ invariant: 7, what: `${what}: ${about(told)}` });
-  const needed = approvalsOf(intent);
+  const needed = intent.expects === 'refusal' ? 0 : approvalsOf(intent);
   const { order_id, amount, currency } = intent.args;
   const askedFor = `Credit ${amount} ${currency} to ${order_id}`;
   const approvers = new Set(verdicts.filter(({ http, decision }) => http === 200 && decision === 'approve').map(({ by }) => by));
@@ -190,7 +190,10 @@ function approvalsOf({ tool, args }: Told['intent']): number {
 /** The answer to a yes was lost, here (0) or on the way to Postgres (503): the yes may count. */
 const lostVerdict = (verdicts: Told['verdicts']): boolean => verdicts.some(({ http, decision }) => (http === 0 || http === 503) && decision === 'approve');
 
-const ended: Check = ({ history, ledger, deadlineMs }) => [
+const ended: Check = ({ history, ledger, books, deadlineMs }) => [
+  // The service keeps its promises save where it is told to act twice, so nothing else is a person's to find out.
+  ...history.reviews.filter(({ key }) => [...books.credits, ...books.voids].filter((effect) => effect.key === key).length < 2)
+    .map(({ key, reason }): Violation => ({ invariant: 9, what: `${key} came before a person: ${reason}` })),
   ...history.told.flatMap((told): Violation[] => {
     if (told.step.givesUp) return [];
     if (told.final === null) return [{ invariant: 9, what: `no end: ${about(told)}, last told ${told.said.at(-1) ? brief(told.said.at(-1) as Said) : 'nothing'}` }];

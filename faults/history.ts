@@ -40,10 +40,12 @@ export interface History {
   sightings: Map<string, Set<string>>;
   /** Answers to several calls that had not exactly one for each. */
   misshapen: string[];
+  /** What came before a person: under which key it had been sent, and why. */
+  reviews: { key: string; reason: string }[];
   quietAt: number;
 }
 
-export const newHistory = (): History => ({ told: [], sightings: new Map(), misshapen: [], quietAt: 0 });
+export const newHistory = (): History => ({ told: [], sightings: new Map(), misshapen: [], reviews: [], quietAt: 0 });
 
 /** The service's own record. */
 export interface Books {

@@ -4,15 +4,15 @@ import type { House } from './house.js';
 import type { Random } from './random.js';
 import { ask } from './wire.js';
 
-export interface Reviewers { decided(): number; stop(): Promise<void> }
+export interface Reviewers { decided(): { key: string; reason: string }[]; stop(): Promise<void> }
 
-interface Review { digest: string; operation: { idempotency_key: string } }
+interface Review { digest: string; reason: string; operation: { idempotency_key: string } }
 
 const everyMs = 1_000;
 
 export function startReviewers(house: House, random: Random): Reviewers {
   let stopped = false;
-  let decided = 0;
+  const decided: { key: string; reason: string }[] = [];
   const round = async (): Promise<void> => {
     for (const tenant of ['acme', 'globex'] as const) {
       const [key] = house.keys.people[tenant].reviewers;
@@ -21,12 +21,12 @@ export function startReviewers(house: House, random: Random): Reviewers {
       for (const { id } of heard.body['items'] as { id: string }[]) {
         const review = await ask(`${house.fleet.any(random.below(1_000)).controlUrl}/v1/reviews/${id}`, key);
         if (review?.http !== 200) continue;
-        const { digest, operation } = review.body as unknown as Review;
+        const { digest, reason, operation } = review.body as unknown as Review;
         const { credits, voids, cancellations } = await house.shop.books();
         const entry = [...credits, ...voids, ...cancellations].find((one) => one.key === operation.idempotency_key);
         const verdict = entry ? { decision: 'committed', evidence: entry } : random.chance(0.5) ? { decision: 'resend' } : { decision: 'not_committed', evidence: 'it is not in the books' };
         const said = await ask(`${house.fleet.any(random.below(1_000)).controlUrl}/v1/reviews/${id}/decision`, key, { ...verdict, reason: 'looked into the books', expected_digest: digest });
-        if (said?.http === 200) decided++;
+        if (said?.http === 200) decided.push({ key: operation.idempotency_key, reason });
       }
     }
   };

@@ -100,12 +100,13 @@ async function playRound(house: House, options: Options, steps: Step[], { seed, 
     for (const some of [steps, steps.filter(({ budget }) => budget !== null)]) await inParallel(some, workers, (step) => callers.finish(step, untilMs));
   } finally {
     await reviewers.stop();
+    history.reviews = reviewers.decided();
   }
   watch('end');
   const [books, ledger, met] = [await house.shop.books(), await readLedger(house, since), await house.shop.met()];
   sum.violations.push(...check({ history, books, ledger, doubles: met['double_effect'] ?? 0, deadlineMs: windows.reconcileMs + graceMs }));
   sum.effects += books.credits.length + books.voids.length + books.cancellations.length;
-  sum.reviews += reviewers.decided();
+  sum.reviews += history.reviews.length;
   add(sum, history, disturbing);
   watch('check');
 }

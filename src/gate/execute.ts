@@ -64,7 +64,7 @@ async function reserveOrWithdraw(run: Run, intent: Intent): Promise<Reservation>
   try {
     return await run.parts.ledger.reserve(intent);
   } catch (error) {
-    if (error instanceof LedgerUnavailable) void withdraw(run, performance.now() + intent.leaseMs);
+    if (error instanceof LedgerUnavailable) void withdraw(run, intent);
     throw error;
   }
 }

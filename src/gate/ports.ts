@@ -205,6 +205,8 @@ export interface Transition {
   writeId: string;
   from: readonly OperationState[];
   fence: number;
+  /** Only the very row that this intent wrote: an equal call that was proposed again has the same id and the same first fence. */
+  wroteBy?: string;
   to: OperationState;
   outcome?: Outcome | null;
   reason?: string | null;

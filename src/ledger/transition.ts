@@ -14,7 +14,7 @@ import type { Sealer } from './seal.js';
 const transitionText = `
 with move as materialized (
   select * from json_to_recordset($1::json) as m (
-    n integer, tenant text, operation_id text, write_id uuid, from_states text[], fence integer, to_state text,
+    n integer, tenant text, operation_id text, write_id uuid, wrote_by uuid, from_states text[], fence integer, to_state text,
     outcome text, outcome_set boolean, reason text, reason_set boolean, verified boolean, effect_seen boolean, attempts jsonb,
     unknown_attempts integer, send_attempt integer, send_attempt_id uuid, send_window_ms float8, due_ms float8, due_set boolean,
     absent_ms float8, absent_set boolean, reconcile_ms float8, release boolean, sealed_answer bytea, settle boolean, refund boolean, effect_receipt text,
@@ -44,7 +44,7 @@ moved as materialized (
     settled_at = case when m.settle then now() else o.settled_at end
   from move m
   where o.tenant = m.tenant and o.operation_id = m.operation_id and o.fence = m.fence and o.state = any (m.from_states)
-    and o.write_id <> m.write_id and (not m.unexpired or o.expires_at > clock_timestamp())
+    and o.write_id <> m.write_id and (m.wrote_by is null or o.write_id = m.wrote_by) and (not m.unexpired or o.expires_at > clock_timestamp())
     and not (o.effect_seen and (m.send_attempt is not null or m.to_state in ('rejected', 'failed', 'rate_limited', 'cancelled', 'abandoned')))
   returning o.tenant, o.operation_id, o.session_id, o.intent_id, o.principal, o.tool, o.budget_scope, o.reason, m.n, m.settle, m.refund,
     m.review_id, m.review_ms, m.decided, m.approval_ended, m.receipts
@@ -102,7 +102,7 @@ export function transitionStatement(transitions: Transition[], sealer: Sealer): 
   const rows = transitions.map((transition, n) => {
     const { tenant, operationId, review, decided } = transition;
     return {
-      n, tenant, operation_id: operationId, write_id: transition.writeId, from_states: transition.from, fence: transition.fence, to_state: transition.to,
+      n, tenant, operation_id: operationId, write_id: transition.writeId, wrote_by: transition.wroteBy ?? null, from_states: transition.from, fence: transition.fence, to_state: transition.to,
       outcome: transition.outcome ?? null, outcome_set: transition.outcome !== undefined,
       reason: transition.reason ?? null, reason_set: transition.reason !== undefined,
       verified: transition.verified ?? null, effect_seen: transition.effectSeen ?? null, attempts: transition.attempts ?? null,

@@ -92,6 +92,7 @@ describe('an honest run', () => {
     [7, 'sent, though a person had said no', evidence([told({ intent: { ...asking, verdict: 'reject' }, verdicts: [verdict('approve'), verdict('reject')] })], { books: { credits: [credit({ amount: 15_000 })] } })],
     [9, 'an operation that is still open', evidence([told()], { ledger: [operation('op_1', 'unknown')] })],
     [9, 'a call without an end', evidence([told({ said: [said({ disposition: 'unknown', http: 202, next: 'wait', outcome: 'unknown' })], final: null })])],
+    [9, 'a person asked about what the evidence shows', evidence([told()], { history: { ...newHistory(), told: [told()], quietAt: 1_000, reviews: [{ key: 'op_1', reason: 'CONTRADICTED' }] } })],
     [9, 'an end that comes too late', evidence([told({ said: [said({ at: 90_000 })] })])],
   ];
   it.each(broken)('broken at %i, %s: it is found', (invariant, _, run) => { expect(numbers(check(run))).toContain(invariant); });

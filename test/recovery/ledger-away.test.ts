@@ -5,6 +5,7 @@ import pg from 'pg';
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import { freePort } from '../../src/embedded/free-port.js';
 import { startEmbeddedPostgres } from '../../src/embedded/postgres.js';
+import { LedgerUnavailable } from '../../src/errors.js';
 import { migrate } from '../../src/ledger/migrate.js';
 import { projectFile } from '../../src/project.js';
 import { type House, openGateway, openHouse, type Opened, type Sent, unique } from '../support/gateway.js';
@@ -130,6 +131,28 @@ describe('Postgres goes away', () => {
       expect(await agent.credit(call)).toMatchObject({ disposition: 'executed', verified: true });
       expect(await countOf() - before).toBe(1);
     }));
+
+  it('with the intent itself: 503, and the same call again is not taken back in its place while it is being sent', async () => {
+    let lost = 0;
+    const open = await openGateway(house, { CALLGATE_EXECUTION_LEASE: '60s' }, {
+      ledger: (ledger) => ({ ...ledger, reserve: (intent) => (lost++ === 0 ? Promise.reject(new LedgerUnavailable(new Error('lost on the way'))) : ledger.reserve(intent)) }),
+    });
+    try {
+      const order = extraOrder(n++);
+      const call = callOn(order);
+      const before = await countOf();
+      refusedBefore(await open.agent.credit(call));
+      // Longer than the pause between two attempts to take the first intent back.
+      await house.shop.fault({ tool: 'issue_credit', kind: 'slow_reply', ms: 600 });
+      const answer = await open.agent.credit(call);
+      expect(await open.agent.settled(answer.operation_id as string, 10_000)).toMatchObject({ disposition: 'executed', verified: true, outcome: 'committed' });
+      expect(await open.agent.credit({ ...call, call_id: 'c-2' })).toMatchObject({ disposition: 'replayed', operation_id: answer.operation_id });
+      expect(await countOf() - before).toBe(1);
+      expect(await creditsOf(order)).toHaveLength(1);
+    } finally {
+      await open.gateway.close();
+    }
+  });
 
   const used = async (): Promise<number> => Number((await sql(house.databaseUrl, `select coalesce(sum(used), 0) as used from budgets where kind = 'executions'`)).rows[0].used);
 });
