@@ -2,7 +2,8 @@
  * The order of locks in a flush that both settles and reserves, the same on every replica so that no two flushes wait for each other:
  * purses of executions, guard keys, operations, call identities, counters of refusals, purses of turns and their turns, and last what
  * sessions have read and were told; each sorted by key. A flush that settles releases guard keys before it claims others, so it takes
- * all of both beforehand, here.
+ * all of both beforehand, here, in one pass: a key that nobody has held yet is put there, since its claim would else come out of order, and
+ * counts 0 as one that is absent does. A row that is there is locked by its conflict, and not written.
  */
 import type { Intent, Transition } from '../gate/ports.js';
 import type { Statement } from './connection.js';
@@ -23,14 +24,15 @@ purse as materialized (
   order by b.tenant, b.scope
   for update
 )
-select g.guard_key from guards g
+insert into guards as g (tenant, guard_key, operation_id, write_id, epoch)
+select k.tenant, k.guard_key, null, gen_random_uuid(), 0
+from (
+  select r.tenant, k.guard_key from reserving r cross join lateral unnest(r.guard_keys) as k (guard_key)
+  union
+  select h.tenant, h.guard_key from settling s join guards h on h.tenant = s.tenant and h.operation_id = s.operation_id) k
 where (select count(*) from purse) >= 0
-  and (g.tenant, g.guard_key) in (
-    select r.tenant, k.guard_key from reserving r cross join lateral unnest(r.guard_keys) as k (guard_key)
-    union
-    select h.tenant, h.guard_key from settling s join guards h on h.tenant = s.tenant and h.operation_id = s.operation_id)
-order by g.tenant, g.guard_key
-for update`;
+order by k.tenant, k.guard_key
+on conflict (tenant, guard_key) do update set epoch = g.epoch where false`;
 
 /** Undefined where a single statement takes its locks in that order by itself. */
 export function lockStatement(transitions: Transition[], intents: Intent[]): Statement | undefined {

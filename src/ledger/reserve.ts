@@ -64,7 +64,7 @@ claimed as (
   from fresh f cross join lateral unnest(f.guard_keys) as k (guard_key)
   order by f.tenant, k.guard_key
   on conflict (tenant, guard_key) do update
-    set operation_id = excluded.operation_id, write_id = excluded.write_id, epoch = g.epoch + 1, claimed_at = now()
+    set operation_id = excluded.operation_id, write_id = excluded.write_id, epoch = case g.epoch when 0 then (1 + random() * 4503599627370494)::bigint else g.epoch + 1 end, claimed_at = now()
     where g.operation_id is null and exists (
       select 1 from candidate c cross join lateral unnest(c.guard_keys, c.guard_epochs) as k (guard_key, epoch)
       where c.write_id = excluded.write_id and k.guard_key = g.guard_key and k.epoch = g.epoch)

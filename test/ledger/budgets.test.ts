@@ -264,6 +264,24 @@ describe('purses of several sessions, settled and drawn on at once by two replic
     for (const id of sessions) expect((await replica(0).sessions.get('acme', id))?.budgets.executions.used).toBe(kept.get(id));
   });
 
+  it('nor where one settles what the other wants beside keys that nobody has held yet', { timeout: 60_000 }, async () => {
+    const before = await deadlocks();
+    const on = (keys: readonly string[], principal: string): Intent[] => keys.map((key) => intent(unique('x'), [key], { principal }));
+    for (let round = 0; round < 12; round++) {
+      const held = Array.from({ length: 20 }, () => unique('z'));
+      const fresh = Array.from({ length: 20 }, () => unique('a'));
+      const open = on(held, 'first');
+      await Promise.all(open.map((each) => replica(0).reserve(each)));
+      await Promise.all([
+        ...open.map(({ operation }) => replica(0).transition(settlement(operation.id.slice(3)))), ...on(fresh, 'first').map((each) => replica(0).reserve(each)),
+        ...on([...fresh, ...held], 'second').map((each) => replica(1).reserve(each)),
+      ]);
+      const { rows } = await client.query<{ n: number }>('select count(*)::integer as n from guards where guard_key = any ($1) and operation_id is not null', [fresh]);
+      expect(rows[0]?.n).toBe(fresh.length);
+    }
+    expect(await deadlocks()).toBe(before);
+  });
+
   async function deadlocks(): Promise<number> {
     await client.query('select pg_stat_clear_snapshot()');
     const { rows } = await client.query<{ deadlocks: string }>('select deadlocks from pg_stat_database where datname = current_database()');
