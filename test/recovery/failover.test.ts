@@ -1,0 +1,100 @@
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import pg from 'pg';
+import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
+import { type Postgres, startPostgres } from '../../faults/postgres.js';
+import { migrate } from '../../src/ledger/migrate.js';
+import { projectFile } from '../../src/project.js';
+import { type House, openGateway, openHouse, type Sent, unique } from '../support/gateway.js';
+import { extraOrder } from './many-orders.js';
+import { quickEnv } from './quick.js';
+
+vi.mock('../../examples/retail/service/seed.js', async (original) => (await import('./many-orders.js')).manyOrders(await original()));
+
+/**
+ * case-67: Postgres fails over to its synchronous standby in the middle of the work. If the gateway kept its connections to the old primary, every write would
+ * fail until somebody restarts it; if it trusted a commit that only the old primary has, a refund would be forgotten or given twice.
+ */
+describe('a failover to a synchronous standby with calls in flight', () => {
+  const calls = 40;
+  let house: House;
+  beforeAll(async () => { house = await openHouse(quickEnv({ CALLGATE_EXECUTION_LEASE: '5s', CALLGATE_EXECUTION_SEND_WINDOW: '2s' })); });
+  afterAll(() => house.close());
+
+  it.each(['zombie', 'crash'] as const)('%s: every answer is 503 or honest, every call takes effect once, on the same process', async (how) => {
+    const folder = mkdtempSync(join(tmpdir(), 'callgate-failover-'));
+    const postgres = await startPostgres(folder, (url) => prepare(url, house.databaseUrl), true);
+    const open = await openGateway(house, { DATABASE_URL: postgres.url });
+    const answers: Sent[] = [];
+    const session = unique('s');
+    /** 503 says that nothing was sent, and to come again with the same ids; anything else is kept up with by the same call. */
+    const insist = async (n: number): Promise<Sent> => {
+      for (const end = performance.now() + 90_000; ;) {
+        const answer = await open.agent.call({ session_id: session, call_id: `${how}-${n}`, tool: 'issue_credit', arguments: { order_id: extraOrder(n), amount: 500 + n, currency: 'GBP' } });
+        answers.push(answer);
+        if (answer.outcome === 'committed' && answer.next_action === 'continue') return answer;
+        if (performance.now() > end) return answer;
+        await new Promise((resolve) => setTimeout(resolve, 100));
+      }
+    };
+    try {
+      const finals: Promise<Sent>[] = [];
+      let failedOver: Promise<void> = Promise.resolve();
+      for (let n = 0; n < calls; n++) {
+        if (n % 4 === 0) await house.shop.fault({ tool: 'issue_credit', kind: 'slow_reply', ms: 300 });
+        finals.push(insist(n));
+        if (n === calls / 2) failedOver = postgres.failOver(how);
+        if (n % 5 === 4) await Promise.race([Promise.all(finals), new Promise((resolve) => setTimeout(resolve, 100))]);
+      }
+      await failedOver;
+      const told = await Promise.all(finals);
+      const { credits } = await house.shop.books();
+      for (const [n, final] of told.entries()) {
+        expect(final, JSON.stringify({ n, final, story: final.disposition === 'review' ? await open.control().get(`/v1/operations/${final.operation_id}`) : null })).toMatchObject({ outcome: 'committed', verified: true });
+        const effects = credits.filter(({ order_id, amount }) => order_id === extraOrder(n) && amount === 500 + n);
+        expect(effects).toMatchObject([{ key: final.operation_id, receipt_id: (final.result as { receipt_id: string }).receipt_id }]);
+      }
+      for (const { http, disposition } of answers) expect(http >= 500 ? disposition : 'unavailable', `${http} ${disposition}`).toBe('unavailable');
+      expect((await postgres.query('select count(*)::int as n from operations where state = \'committed\'')).rows).toEqual([{ n: calls }]);
+      expect((await postgres.query('select pg_is_in_recovery() as standby')).rows).toEqual([{ standby: false }]);
+      expect((await fetch(`${open.gateway.controlUrl}/readyz`)).status).toBe(200);
+    } finally {
+      await open.gateway.close();
+      await postgres.stop();
+      rmSync(folder, { recursive: true, force: true });
+      await house.shop.reset();
+    }
+  }, 240_000);
+
+  it('the standby has what was acknowledged, and takes no write before it is the primary', async () => {
+    const folder = mkdtempSync(join(tmpdir(), 'callgate-standby-'));
+    let postgres: Postgres | undefined;
+    try {
+      postgres = await startPostgres(folder, (url) => prepare(url, house.databaseUrl), true);
+      expect((await postgres.query('select sync_state from pg_stat_replication')).rows).toEqual([{ sync_state: 'sync' }]);
+      await postgres.query('create table witness (n integer)');
+      await postgres.query('insert into witness values (7)');
+      await postgres.failOver('crash');
+      expect((await postgres.query('select n from witness')).rows).toEqual([{ n: 7 }]);
+    } finally {
+      await postgres?.stop();
+      rmSync(folder, { recursive: true, force: true });
+    }
+  }, 120_000);
+});
+
+/** The schema, and the keys of the house. */
+async function prepare(url: string, from: string): Promise<void> {
+  await migrate(url, projectFile('migrations'));
+  const [source, target] = await Promise.all([from, url].map(async (connectionString) => {
+    const client = new pg.Client({ connectionString });
+    await client.connect();
+    return client;
+  })) as [pg.Client, pg.Client];
+  const { rows } = await source.query('select prefix, tenant, digest, principal, roles, subject, purposes, tools, grants from api_keys');
+  for (const key of rows) {
+    await target.query('insert into api_keys (prefix, tenant, digest, principal, roles, subject, purposes, tools, grants) values ($1,$2,$3,$4,$5,$6,$7,$8,$9)', Object.values(key as object));
+  }
+  await Promise.all([source.end(), target.end()]);
+}
