@@ -7,7 +7,7 @@ import { serveCatalogue } from './catalogue.js';
 import { openCallbackDesk } from './gate/callback-desk.js';
 import { openDoor } from './gate/door.js';
 import type { Parts } from './gate/parts.js';
-import type { Ledger, Locks } from './gate/ports.js';
+import type { Ledger, Locks, SharedPauses } from './gate/ports.js';
 import { openApprovalDesk } from './gate/approval-desk.js';
 import { openReviewDesk } from './gate/review-desk.js';
 import { buildAgentServer } from './http/agent/server.js';
@@ -28,8 +28,9 @@ import { Sweeper } from './recovery/sweeper.js';
 import { createLog } from './telemetry/log.js';
 import { createMetrics } from './telemetry/metrics.js';
 import { redact } from './telemetry/redact.js';
-import { createGate, parseRetryAfter } from './upstream/gate.js';
 import type { Upstream } from './upstream/exchange.js';
+import { openUpstreamGate } from './upstream/gate.js';
+import { parseRetryAfter } from './upstream/retry-after.js';
 import { createUpstream } from './upstream/sender.js';
 import type { AgentDoor } from './ports.js';
 import { projectFile, version } from './project.js';
@@ -76,7 +77,16 @@ export async function startGateway(config: Config, joints: Joints = {}): Promise
   const records = openRecords({ url: databaseUrl, poolSize: Math.min(2, config.database.poolSize - 1), statementTimeoutMs: recordsMs, connectTimeoutMs: 2_000 }, sealer);
   const locks = openLocks(config.redis.url, sealKey, log);
   const upstream = createUpstream({ maxResponseBytes: config.upstream.maxResponseBytes, maxHeaderBytes: 16_384 });
-  const pauses = createGate();
+  const upstreamGate = openUpstreamGate({
+    retryRatio: config.execution.retryRatio, maxWaiting: config.upstream.maxWaiting, maxPauseMs: maxRetryAfterMs, shared: locks.pauses,
+    breaker: { failures: config.upstream.breakerFailures, openMs: config.upstream.breakerOpenMs },
+    refused: metrics.refusedSend,
+    changed(service, state) {
+      metrics.breaker(service, state);
+      if (state === 'open') log.warn({ service }, 'a domain service failed repeatedly: calls to it are refused until a probe succeeds');
+      if (state === 'closed') log.info({ service }, 'a domain service is called again');
+    },
+  });
   const contracts = await serveCatalogue({
     folder: config.contracts.folder, env: process.env, store, reloadMs: config.contracts.reloadMs,
     defaults: {
@@ -109,7 +119,7 @@ export async function startGateway(config: Config, joints: Joints = {}): Promise
     ledger: joints.ledger?.(store) ?? store,
     locks,
     upstream: joints.upstream?.(upstream) ?? upstream,
-    upstreamGate: { pausedForMs: (service) => Math.max(0, pauses.pausedUntil(service) - performance.now()), pause: pauses.pause },
+    upstreamGate,
     served: contracts.served,
     catalogueOf: contracts.earlier,
     retryAfterMs: (header) => parseRetryAfter(header, Date.now(), maxRetryAfterMs),
@@ -171,7 +181,7 @@ export async function startGateway(config: Config, joints: Joints = {}): Promise
 }
 
 /** Replicas of one installation share the seal key; a mark of it keeps them apart from others on the same Redis. */
-function openLocks(redisUrl: string | null, sealKey: string, log: ReturnType<typeof createLog>): Locks & { reachable?(): boolean } {
+function openLocks(redisUrl: string | null, sealKey: string, log: ReturnType<typeof createLog>): Locks & { reachable?(): boolean; pauses?: SharedPauses } {
   if (!redisUrl) return new MemoryLocks();
   return openRedisLocks({
     url: redisUrl,

@@ -65,10 +65,13 @@ export const configSchema = Type.Object({
     connect_timeout: duration('2s', 'Connecting to a domain service, where its contract says nothing.', ['10ms', '1m']),
     attempts: integer(3, 'Attempts of one operation, where its contract says nothing.', [1, 10]),
     elapsed: duration('30s', 'Time over all attempts of one operation, where its contract says nothing.', ['100ms', '1h']),
-    retry_ratio: fraction(0.1, 'Retries of one domain service, as a share of its calls.'),
+    retry_ratio: fraction(0.1, 'Retries of one domain service that one replica makes, reads included, as a share of its first sends. Besides, ten at once and then one a second are always allowed.'),
   }),
-  upstream: section('Answers of domain services.', {
+  upstream: section('Domain services: their answers, and how one that does not work or does not keep up is kept from holding up the others. Each replica counts for itself.', {
     max_response: size('1MiB', 'The largest answer that is read.', ['1KiB', '64MiB']),
+    breaker_failures: integer(10, 'Failures of one service in a row (no connection, no answer in time, 5xx; never a 4xx) after which calls to it are refused at once.', [1, 10_000]),
+    breaker_open: duration('5s', 'How long they are, before one call alone tries whether it works again: a read, or a write under a key that the service honours.', ['100ms', '10m']),
+    max_waiting: integer(1_000, 'Calls that wait at most for a place at one service, of which its contract has `upstream.limits.concurrency`. More are refused at once.', [0, 100_000]),
   }),
   budgets: section('What may be started, counted over all replicas and restarts.', {
     executions_per_session: integer(50, 'Executions in one session that an application did not bound otherwise.', [1, 1_000_000]),

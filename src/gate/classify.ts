@@ -26,7 +26,7 @@ export type Verdict =
   | { outcome: 'accepted' }
   /** `notFound`: as the contract says, so that it shares the one answer with what is out of sight. */
   | { outcome: 'rejected'; rule: ErrorRule | null; status: number; notFound: boolean; /** Of a mapped error. */ body?: Json }
-  | { outcome: 'not_committed'; sent: boolean; rateLimited: boolean; retryAfter: string | undefined; rule: ErrorRule | null; body?: Json }
+  | { outcome: 'not_committed'; sent: boolean; rateLimited: boolean; rule: ErrorRule | null; body?: Json }
   | { outcome: 'unknown'; why: string };
 
 export interface AttemptContext {
@@ -45,14 +45,14 @@ export function classify(tool: ToolPlan, exchange: Exchange, context: AttemptCon
 function classifyAlone(tool: ToolPlan, exchange: Exchange, callScope: Scope): Verdict {
   if (exchange.kind === 'failure') {
     if (exchange.sent) return { outcome: 'unknown', why: exchange.reason };
-    return { outcome: 'not_committed', sent: false, rateLimited: false, retryAfter: undefined, rule: null };
+    return { outcome: 'not_committed', sent: false, rateLimited: false, rule: null };
   }
   const { status, headers } = exchange;
   const body = 'json' in exchange.body ? exchange.body.json : null;
   const scope: Scope = { ...callScope, status, headers, body };
   const mapped = mappedBy(tool, scope);
   if (mapped === 'unclear') return { outcome: 'unknown', why: 'a rule of the contract could not be evaluated' };
-  if (mapped) return asMapped(mapped, status, headers['retry-after'], body);
+  if (mapped) return asMapped(mapped, status, body);
   if (holds(tool.notFound, scope)) return { outcome: 'rejected', rule: null, status, notFound: true };
   if (status === 202 || (tool.async && holds(tool.async.accepted, scope))) return { outcome: 'accepted' };
   if (status >= 200 && status < 300) {
@@ -60,7 +60,7 @@ function classifyAlone(tool: ToolPlan, exchange: Exchange, callScope: Scope): Ve
     if (tool.partial && (!admitted || itemOutcomes(tool, callScope, admitted.result) === 'unreadable')) return { outcome: 'unknown', why: 'what became of the items cannot be read' };
     return admitted ? { outcome: 'committed', result: admitted.result } : { outcome: 'claimed' };
   }
-  if (status === 429) return { outcome: 'not_committed', sent: true, rateLimited: true, retryAfter: headers['retry-after'], rule: null };
+  if (status === 429) return { outcome: 'not_committed', sent: true, rateLimited: true, rule: null };
   if (status >= 400 && status < 500 && status !== 408 && status !== 425) return { outcome: 'rejected', rule: null, status, notFound: false };
   return { outcome: 'unknown', why: `status ${status}` };
 }
@@ -84,12 +84,12 @@ function holds(expression: Expression<boolean> | null, scope: Scope): boolean {
   }
 }
 
-function asMapped(rule: ErrorRule, status: number, retryAfter: string | undefined, body: Json): Verdict {
+function asMapped(rule: ErrorRule, status: number, body: Json): Verdict {
   switch (rule.outcome) {
     case 'committed': return { outcome: 'claimed' };
     case 'accepted': return { outcome: 'accepted' };
     case 'unknown': return { outcome: 'unknown', why: `status ${status}, as the contract says` };
     case 'rejected': return { outcome: 'rejected', rule, status, notFound: rule.class === 'not_found', body };
-    case 'not_committed': return { outcome: 'not_committed', sent: true, rateLimited: rule.class === 'rate_limited', retryAfter, rule, body };
+    case 'not_committed': return { outcome: 'not_committed', sent: true, rateLimited: rule.class === 'rate_limited', rule, body };
   }
 }

@@ -11,9 +11,10 @@ import type { Exchange } from '../upstream/exchange.js';
 import { executionBudget, noExecutionsLeft } from './budgets.js';
 import type { AdmittedCall } from './calls.js';
 import { operationId } from './identity.js';
-import { byName } from './observe.js';
+import { byName, outdated } from './observe.js';
 import type { Parts } from './parts.js';
-import type { Dossier, Intent, Operation, Reservation } from './ports.js';
+import { closedRefusal, holding, writeTraffic } from './place.js';
+import type { Dossier, Intent, Operation, Place, Reservation } from './ports.js';
 import { predicateError } from './predicate-error.js';
 import type { Progress } from './progress.js';
 import { decisionReceipt } from './receipts.js';
@@ -23,17 +24,30 @@ import { callScope } from './scope.js';
 import { guardTopic } from './turn.js';
 import { withdraw } from './withdraw.js';
 
-export type Reserved = { run: Run; attemptId: string; sendBefore: number; topics: string[]; release(): void };
+export type Reserved = { run: Run; place: Place; attemptId: string; sendBefore: number; topics: string[]; release(): void };
 
-/** Somebody else holds the operation or the entity: look again. */
-export type Conflict = { conflict: 'exists' | 'guarded' };
+/** Somebody else holds the operation or the entity, or what was observed has grown old in the line: look again. */
+export type Conflict = { conflict: 'exists' | 'guarded' | 'outdated' };
 
+/** The place comes first: whoever has written an intent sends at once, and waits for nobody. */
 async function reserve(
-  parts: Parts, call: AdmittedCall, progress: Progress, legalActions: (state: string) => string[],
+  parts: Parts, call: AdmittedCall, until: number, progress: Progress, legalActions: (state: string) => string[],
+): Promise<Reserved | Conflict | Refusal> {
+  const place = await parts.upstreamGate.enter(call.tool.upstream, { traffic: writeTraffic(call.tool), as: 'first', until });
+  if ('closed' in place) return closedRefusal(place);
+  let reserved: Reserved | Conflict | Refusal | undefined;
+  try {
+    reserved = place.waited && outdated(call) ? { conflict: 'outdated' } : await reserveAt(place, parts, call, progress, legalActions);
+    return reserved;
+  } finally {
+    if (!reserved || !('run' in reserved)) place.leave();
+  }
+}
+
+async function reserveAt(
+  place: Place, parts: Parts, call: AdmittedCall, progress: Progress, legalActions: (state: string) => string[],
 ): Promise<Reserved | Conflict | Refusal> {
   if (parts.draining()) return refuse('DRAINING', 'This replica takes no new calls.');
-  const paused = parts.upstreamGate.pausedForMs(call.tool.service);
-  if (paused > 0) return refuse('RATE_LIMITED', 'The service asked for a pause.', { retryAfterMs: paused });
   const { settings } = parts;
   const fenceFrom = performance.now();
   const intent = intentOf(parts, call, progress, call.tool.render(callScope(call)));
@@ -45,7 +59,7 @@ async function reserve(
   }
   progress.decisionReceipt = intent.receipt.id;
   const { operation } = run;
-  return { run, attemptId: intent.attemptId, sendBefore: fenceFrom + settings.sendWindowMs,
+  return { run, place, attemptId: intent.attemptId, sendBefore: fenceFrom + settings.sendWindowMs,
     topics: intent.guardKeys.map((key) => guardTopic(operation.tenant, key)), release: parts.hold({ tenant: operation.tenant, id: operation.id, fence: 1 }) };
 }
 
@@ -83,11 +97,11 @@ function runOf(parts: Parts, call: AdmittedCall, intent: Intent, fenceFrom: numb
   };
 }
 
-export function send({ run, attemptId, sendBefore }: Reserved): Promise<Exchange> {
+export function send({ run, place, attemptId, sendBefore }: Reserved): Promise<Exchange> {
   const { tool, dossier, parts } = run;
-  return parts.upstream.send(dossier.request as RenderedRequest, {
+  return holding(place, parts.upstream.send(dossier.request as RenderedRequest, {
     upstream: tool.upstream, attempt: attemptId, deadlineMs: tool.upstream.deadlineMs, sendBefore,
-  });
+  }));
 }
 
 /** Sorted, as they are locked on every replica. */

@@ -4,6 +4,7 @@ import { isRefusal, refuse, type Refusal } from '../errors.js';
 import type { JsonObject } from '../model.js';
 import type { Observation } from './calls.js';
 import type { Parts } from './parts.js';
+import { closedRefusal } from './place.js';
 import { asObject, type ReadOutcome, readUpstream } from './read.js';
 import { evaluateAll, readScope } from './scope.js';
 
@@ -60,8 +61,7 @@ function questionsOf(plan: ObservationPlan, scope: Scope): Question[] | Refusal 
 
 async function readOne(parts: Parts, { plan, key, scope, args }: Question, until: number): Promise<Reply | 'absent' | Refusal> {
   try {
-    const at = performance.now();
-    const { outcome } = await readUpstream(parts, plan.tool, readScope(scope, plan.tool, args), until);
+    const { outcome, startedAt: at } = await readUpstream(parts, plan.tool, readScope(scope, plan.tool, args), until);
     if (outcome.kind === 'not_found') return key === null ? 'absent' : { value: null, version: null, at, until: performance.now() };
     if (outcome.kind !== 'read') return unread(plan, outcome);
     const version = plan.version ? versionOf(plan, { ...scope, args }, outcome) : null;
@@ -102,8 +102,6 @@ export function versionOf(plan: ObservationPlan, scope: Scope, read: Extract<Rea
 }
 
 function unread(plan: ObservationPlan, outcome: ReadOutcome): Refusal {
-  if (outcome.kind === 'rate_limited') {
-    return refuse('RATE_LIMITED', 'The service asked for a pause.', { retryAfterMs: outcome.retryAfterMs });
-  }
+  if (outcome.kind === 'closed') return closedRefusal(outcome.because);
   return refuse('OBSERVATION_FAILED', `\`${plan.name}\` could not be read. Nothing was written.`);
 }

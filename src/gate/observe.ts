@@ -85,6 +85,11 @@ async function gather(parts: Parts, call: FreshCall, plans: readonly Observation
   }
 }
 
+/** It stood in line since it observed: what it saw may have changed. */
+export function outdated(call: AuthorizedCall): boolean {
+  return observationsOf(call.tool).some(({ name, maxAgeMs }) => call.observations.some((seen) => seen.name === name && performance.now() - seen.at > maxAgeMs));
+}
+
 /** A slow source, or a slow one after it: what was seen is older than the contract allows, and may not be decided on. */
 function unfitObservation(plans: readonly ObservationPlan[], observations: readonly Observation[]): Refusal | undefined {
   for (const plan of plans) {

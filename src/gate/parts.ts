@@ -3,7 +3,7 @@ import type { Catalogue } from '../contract/plan.js';
 import type { Json, StageName } from '../model.js';
 import type { PolicyEngine } from '../policy/decision.js';
 import type { Upstream } from '../upstream/exchange.js';
-import type { Ledger, Locks } from './ports.js';
+import type { Ledger, Locks, UpstreamGate } from './ports.js';
 
 /** Where the application set none of its own. */
 export interface BudgetLimits {
@@ -33,13 +33,6 @@ export interface GateSettings extends BudgetLimits {
   reviewDeadlineMs: number;
   /** How often an approved call is taken up in vain before a person is asked. */
   dispatchTries: number;
-}
-
-/** Shared pauses that an upstream asked for. */
-export interface UpstreamGate {
-  /** Milliseconds still to wait, 0 when open. */
-  pausedForMs(service: string): number;
-  pause(service: string, ms: number): void;
 }
 
 export interface GateMetrics {

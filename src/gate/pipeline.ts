@@ -184,7 +184,7 @@ async function proposal(walk: Walk, fresh: FreshCall, turn: Turn): Promise<Answe
   if (tool.effect === 'none') return runRead(parts, admitted, turn.until, progress, legalActions);
 
   if (admitted.approval) return parkedAnswer(walk, admitted);
-  const reserved = await reserveOrRefuse(parts, admitted, progress, legalActions);
+  const reserved = await reserveOrRefuse(parts, admitted, turn.until, progress, legalActions);
   if ('conflict' in reserved) return 'again';
   if (isRefusal(reserved)) return walk.refuse(admitted, reserved);
 

@@ -1,7 +1,8 @@
 /** What the path of a call needs of the rooms beneath it; `main.ts` supplies them. */
-import type { RenderedRequest } from '../contract/plan.js';
+import type { RenderedRequest, UpstreamPlan } from '../contract/plan.js';
 import type { Json, JsonObject, OperationState, Outcome, Principal } from '../model.js';
 import type { ApprovalFilter, Page, ReviewFilter } from '../ports.js';
+import type { Exchange } from '../upstream/exchange.js';
 
 /** Everything that finishing an operation needs, on any replica, without asking the proposal again. Sealed in the ledger. */
 export interface Dossier {
@@ -436,6 +437,45 @@ export interface Approvals {
 export interface Reviews {
   list(tenant: string, filter: ReviewFilter): Promise<Page<JsonObject>>;
   find(tenant: string, id: string): Promise<ReviewCase | null>;
+}
+
+/** Asks for a place at a domain service. */
+export interface Entrance {
+  /** `write`: one that the service would carry out twice, for want of a key that it honours. */
+  traffic: 'write' | 'keyed_write' | 'read' | 'read_back';
+  /** A first send earns retries of its service, and a retry costs one; a further question, or what a person decided, does neither. */
+  as: 'first' | 'retry' | 'neither';
+  /** How long it may wait for its place, on the clock of `performance.now()`. */
+  until: number;
+}
+
+/** Held from before the intent of a write, or the sending of a read, until its exchange has ended. */
+export interface Place {
+  /** It had to stand in line, so that what was observed before may be old. */
+  waited: boolean;
+  /** Once is enough; without an exchange nothing was sent. */
+  leave(exchange?: Exchange): void;
+}
+
+/** Nothing may be sent now: a pause that the service asked for, its breaker, no place, no retry left. */
+export interface Closed { closed: 'paused' | 'suspended' | 'busy' | 'retry_ratio'; forMs: number }
+
+/** What stands between the callers in this process and a domain service. */
+export interface UpstreamGate {
+  enter(upstream: UpstreamPlan, entrance: Entrance): Promise<Place | Closed>;
+  /** Milliseconds still to wait, 0 when there is no pause. */
+  pausedForMs(service: string): number;
+  /** Kept by every caller of the service. */
+  pause(service: string, ms: number): void;
+}
+
+/** Pauses of domain services over replicas; best effort, and never waited for. */
+export interface SharedPauses {
+  tell(service: string, ms: number): void;
+  /** @param hear may be called with what was told by this process itself */
+  heard(hear: (service: string, ms: number) => void): void;
+  /** What was told before this process listened is heard soon. */
+  look(service: string): void;
 }
 
 /** Queues and wakes; never decides. Losing it changes speed, not results. */

@@ -21,7 +21,7 @@ export async function readBack(run: Run, until: number): Promise<ReadBack> {
   const scope = runScope(run);
   try {
     const args = evaluateAll(plan.args, scope);
-    const { outcome, startedAt } = await readUpstream(run.parts, plan.tool, readScope(scope, plan.tool, args), until);
+    const { outcome, startedAt } = await readUpstream(run.parts, plan.tool, readScope(scope, plan.tool, args), until, 'read_back');
     if (outcome.kind !== 'read') return { found: 'nothing' };
     const seen = { ...scope, result: outcome.result, status: outcome.status, headers: outcome.headers };
     const evidence: JsonObject = { tool: plan.tool.name, arguments: args, result: outcome.result };
@@ -58,7 +58,7 @@ export async function observeAftermath(run: Run, until: number): Promise<Afterma
   const scope = runScope(run);
   try {
     const args = evaluateAll(observation.args, scope);
-    const { outcome } = await readUpstream(run.parts, observation.tool, readScope(scope, observation.tool, args), until);
+    const { outcome } = await readUpstream(run.parts, observation.tool, readScope(scope, observation.tool, args), until, 'read_back');
     if (outcome.kind !== 'read') return null;
     const version = observation.version?.evaluate({ ...scope, args, status: outcome.status, headers: outcome.headers, result: outcome.result }) ?? null;
     const kept = entity.kept ? { state: declaredState(run) ?? null } : {};

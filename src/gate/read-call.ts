@@ -10,6 +10,7 @@ import { operationId } from './identity.js';
 import { withKeptState } from './observe.js';
 import type { Parts } from './parts.js';
 import type { AttemptRecord, Operation, SeenEntity, StoredAnswer } from './ports.js';
+import { closedRefusal } from './place.js';
 import { predicateError } from './predicate-error.js';
 import type { Progress } from './progress.js';
 import { versionOf, withVersion } from './observe-wave.js';
@@ -74,7 +75,7 @@ async function readOrRefuse(parts: Parts, call: FreshCall, until: number): Promi
 
 /** The read tool of an entity has observed it by doing its own work; any other has been observed for before. */
 function observation(parts: Parts, call: FreshCall, outcome: ReadOutcome): ObservedCall | Refusal {
-  if (outcome.kind === 'rate_limited') return refuse('RATE_LIMITED', 'The service asked for a pause.', { retryAfterMs: outcome.retryAfterMs });
+  if (outcome.kind === 'closed') return closedRefusal(outcome.because);
   if (outcome.kind === 'failed') return refuse('READ_FAILED', 'The service gave no usable answer. A read changes nothing.');
   if (outcome.kind === 'refused') {
     const { rule } = outcome;

@@ -1,39 +1,53 @@
-/** One read of an upstream: an observation, a read-back, or a read tool's own work. It changes nothing, so it may be tried again. */
+/** One read of an upstream: an observation, a read-back, or a read tool's own work. It changes nothing, so it may be tried again, within the same budgets as a write. */
 import { randomUUID } from 'node:crypto';
 import { type ErrorRule, EvaluationError, type Scope, type ToolPlan } from '../contract/plan.js';
 import type { Json, JsonObject } from '../model.js';
 import type { Exchange } from '../upstream/exchange.js';
 import type { Parts } from './parts.js';
-import type { AttemptRecord } from './ports.js';
+import { askedPause, defaultPauseMs } from './pause.js';
+import { holding } from './place.js';
+import type { AttemptRecord, Closed } from './ports.js';
 
 export type ReadOutcome =
   | { kind: 'read'; result: Json; status: number; headers: Record<string, string> }
   | { kind: 'not_found' }
   | { kind: 'refused'; rule: ErrorRule | null; status: number; body: Json }
-  | { kind: 'rate_limited'; retryAfterMs: number }
+  /** A pause that the service asked for, by this answer or before; or nothing was sent. */
+  | { kind: 'closed'; because: Closed }
   | { kind: 'failed' };
 
+/** `startedAt`: when its last attempt was handed over. */
 export interface Read { outcome: ReadOutcome; attempts: AttemptRecord[]; startedAt: number }
 
 const firstDelayMs = 50;
-const defaultPauseMs = 1000;
 
-/** @param until on the clock of `performance.now()`: no further attempt begins after it. */
-export async function readUpstream(parts: Parts, tool: ToolPlan, scope: Scope, until: number): Promise<Read> {
+/**
+ * @param until on the clock of `performance.now()`: no further attempt begins after it.
+ * @param traffic `read_back`: it settles an open operation, and is let through where others wait for the service to come back.
+ */
+export async function readUpstream(parts: Parts, tool: ToolPlan, scope: Scope, until: number, traffic: 'read' | 'read_back' = 'read'): Promise<Read> {
   const request = tool.render(scope);
   const attempts: AttemptRecord[] = [];
-  const limit = tool.retry.attempts;
+  const lastBegin = Math.min(until, performance.now() + tool.retry.elapsedMs);
+  let startedAt = performance.now();
   for (let n = 1; ; n++) {
-    const startedAt = performance.now();
-    const paused = parts.upstreamGate.pausedForMs(tool.service);
-    if (paused > 0) return { outcome: { kind: 'rate_limited', retryAfterMs: paused }, attempts, startedAt };
-    const exchange = await parts.upstream.send(request, { upstream: tool.upstream, attempt: randomUUID(), deadlineMs: tool.upstream.deadlineMs });
+    const place = await parts.upstreamGate.enter(tool.upstream, { traffic, as: n > 1 ? 'retry' : traffic === 'read' ? 'first' : 'neither', until });
+    if ('closed' in place) {
+      const failedBefore = n > 1 && place.closed !== 'paused';
+      return { outcome: failedBefore ? { kind: 'failed' } : { kind: 'closed', because: place }, attempts, startedAt };
+    }
+    startedAt = performance.now();
+    const exchange = await holding(place, parts.upstream.send(request, { upstream: tool.upstream, attempt: randomUUID(), deadlineMs: tool.upstream.deadlineMs }));
     const outcome = judgeRead(parts, tool, scope, exchange);
-    parts.metrics.exchange(tool.service, outcome.kind);
+    parts.metrics.exchange(tool.service, outcome.kind === 'closed' ? 'rate_limited' : outcome.kind);
     attempts.push(attemptOf(n, exchange, outcome));
-    const delay = Math.random() * firstDelayMs * 2 ** n;
-    if (outcome.kind !== 'failed' || n >= limit || performance.now() + delay > until) return { outcome, attempts, startedAt };
-    await new Promise((resolve) => setTimeout(resolve, delay));
+    if (outcome.kind !== 'failed') return { outcome, attempts, startedAt };
+    const pauseMs = askedPause(parts, tool.service, exchange);
+    const delayMs = pauseMs + Math.random() * firstDelayMs * 2 ** n;
+    if (n >= tool.retry.attempts || performance.now() + delayMs > lastBegin) {
+      return { outcome: pauseMs > 0 ? { kind: 'closed', because: { closed: 'paused', forMs: pauseMs } } : outcome, attempts, startedAt };
+    }
+    await new Promise((resolve) => setTimeout(resolve, delayMs));
   }
 }
 
@@ -46,9 +60,7 @@ function judgeRead(parts: Parts, tool: ToolPlan, scope: Scope, exchange: Exchang
   const rule = tool.errors.find(({ when }) => holds(when, seen));
   if (rule?.class === 'not_found') return { kind: 'not_found' };
   if (status === 429 || rule?.class === 'rate_limited') {
-    const retryAfterMs = parts.retryAfterMs(headers['retry-after']) ?? defaultPauseMs;
-    parts.upstreamGate.pause(tool.service, retryAfterMs);
-    return { kind: 'rate_limited', retryAfterMs };
+    return { kind: 'closed', because: { closed: 'paused', forMs: askedPause(parts, tool.service, exchange, defaultPauseMs) } };
   }
   if (rule?.outcome === 'rejected') return { kind: 'refused', rule, status, body };
   if (status >= 200 && status < 300) {

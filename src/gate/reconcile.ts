@@ -19,6 +19,9 @@ import { type Heard, heard, type Rejected, settles } from './callback-evidence.j
 import { classify, type Verdict } from './classify.js';
 import type { Committed, Finding, ForReview } from './finding.js';
 import { rememberedForMs } from './key-window.js';
+import { askedPause, defaultPauseMs } from './pause.js';
+import { holding, writeTraffic } from './place.js';
+import type { Closed, Entrance, Place } from './ports.js';
 import { observeAftermath, provesAbsence, type ReadBack, readBack } from './read-back.js';
 import { move, type Run, runScope } from './run.js';
 
@@ -26,7 +29,6 @@ import { move, type Run, runScope } from './run.js';
 const looksMs = [25, 50, 100, 200, 400, 800, 1000];
 /** How long the answer to a clean 2xx may be held back for its read-back to show it. */
 const confirmMs = 2000;
-const defaultPauseMs = 1000;
 const firstResendMs = 100;
 
 /** @param until on the clock of `performance.now()`: the caller's patience. */
@@ -34,7 +36,7 @@ export async function reconcile(run: Run, exchange: Exchange, until: number): Pr
   const verdict = classify(run.tool, exchange, { unknownBefore: run.operation.unknownAttempts, scope: runScope(run) });
   run.parts.metrics.exchange(run.tool.service, verdict.outcome);
   if (verdict.outcome === 'committed' || verdict.outcome === 'claimed' || verdict.outcome === 'accepted') run.witnessed = true;
-  const pauseMs = pauseFor(run, exchange);
+  const pauseMs = askedPause(run.parts, run.tool.service, exchange, verdict.outcome === 'not_committed' && verdict.rateLimited ? defaultPauseMs : 0);
   run.operation.attempts = [...run.operation.attempts, {
     number: run.operation.attempt, sent: exchange.sent, status: exchange.kind === 'response' ? exchange.status : null,
     reason: exchange.kind === 'failure' ? exchange.reason : 'unreadable' in exchange.body ? exchange.body.unreadable : null,
@@ -43,21 +45,13 @@ export async function reconcile(run: Run, exchange: Exchange, until: number): Pr
   return follow(run, verdict, pauseMs, until);
 }
 
-/** What a 429 asks of every caller of the service, whatever it proves about this attempt. */
-function pauseFor({ parts, tool }: Run, exchange: Exchange): number {
-  if (exchange.kind !== 'response' || exchange.status !== 429) return 0;
-  const pauseMs = parts.retryAfterMs(exchange.headers['retry-after']) ?? defaultPauseMs;
-  parts.upstreamGate.pause(tool.service, pauseMs);
-  return pauseMs;
-}
-
 async function follow(run: Run, verdict: Verdict, pauseMs: number, until: number): Promise<Finding> {
   switch (verdict.outcome) {
     case 'committed': return confirm(run, verdict.result, until);
     case 'claimed': return confirm(run, null, until);
     case 'accepted': return awaitAccepted(run, until);
     case 'rejected': return rejected(verdict);
-    case 'not_committed': return verdict.rateLimited ? rateLimited(run, verdict, pauseMs) : nothingHappened(run, verdict, until);
+    case 'not_committed': return verdict.rateLimited ? rateLimited(verdict, pauseMs) : nothingHappened(run, verdict, until);
     case 'unknown': return becomeUnknown(run, until);
   }
 }
@@ -137,21 +131,20 @@ function bodyOf(rule: ErrorRule | null, body: Json | undefined): { body?: Json }
   return rule && body !== undefined ? { body } : {};
 }
 
-function rateLimited({ parts, tool }: Run, { retryAfter, rule, body }: Extract<Verdict, { outcome: 'not_committed' }>, pauseMs: number): Finding {
-  const retryAfterMs = pauseMs || (parts.retryAfterMs(retryAfter) ?? defaultPauseMs);
-  parts.upstreamGate.pause(tool.service, retryAfterMs);
+function rateLimited({ rule, body }: Extract<Verdict, { outcome: 'not_committed' }>, retryAfterMs: number): Finding {
   return { kind: 'ended', state: 'rate_limited', outcome: 'not_committed', code: 'RATE_LIMITED', rule, retryAfterMs, ...bodyOf(rule, body) };
 }
 
 /** Nothing happened in this attempt, and none before it is in doubt: again, within the budgets, or the end. */
 async function nothingHappened(run: Run, verdict: Extract<Verdict, { outcome: 'not_committed' }>, until: number): Promise<Finding> {
   const again = await sendAgain(run, until);
-  if (again) return again;
+  if (!('closed' in again)) return again;
+  const retryAfterMs = again.forMs > 0 ? { retryAfterMs: Math.ceil(again.forMs) } : {};
   const neverSent = run.operation.attempts.every((attempt) => !attempt.sent);
   if (neverSent) {
-    return { kind: 'ended', state: 'failed', outcome: 'not_committed', code: 'UPSTREAM_UNREACHABLE', neverSent };
+    return { kind: 'ended', state: 'failed', outcome: 'not_committed', code: 'UPSTREAM_UNREACHABLE', neverSent, ...retryAfterMs };
   }
-  return { kind: 'ended', state: 'rejected', outcome: 'not_committed', code: 'NOT_COMMITTED', rule: verdict.rule, ...bodyOf(verdict.rule, verdict.body) };
+  return { kind: 'ended', state: 'rejected', outcome: 'not_committed', code: 'NOT_COMMITTED', rule: verdict.rule, ...retryAfterMs, ...bodyOf(verdict.rule, verdict.body) };
 }
 
 /** It may have happened. From here on nothing equal runs until evidence or a person says otherwise. */
@@ -185,8 +178,11 @@ async function provenAbsent(run: Run, evidence: JsonObject, until: number): Prom
   run.operation.unknownAttempts = 0;
   if (run.takenOver && !run.tool.idempotency && withinBudgets(run)) return { kind: 'review', reason: 'RESEND_NEEDS_A_PERSON', readback: evidence };
   const again = await sendAgain(run, until);
-  if (again) return again;
-  return { kind: 'ended', state: 'rejected', outcome: 'not_committed', code: 'NOT_COMMITTED', readback: evidence };
+  if (!('closed' in again)) return again;
+  return {
+    kind: 'ended', state: 'rejected', outcome: 'not_committed', code: 'NOT_COMMITTED', readback: evidence,
+    ...(again.forMs > 0 ? { retryAfterMs: Math.ceil(again.forMs) } : {}),
+  };
 }
 
 /** An honoured key makes a second send harmless, but only while the destination still remembers the first. */
@@ -197,30 +193,48 @@ async function withoutReadBack(run: Run, until: number): Promise<Finding> {
   if (performance.now() >= run.reconcileBy) return { kind: 'review', reason: 'DEADLINE_PASSED' };
   if (performance.now() >= until) return later(run);
   if (!withinBudgets(run)) return { kind: 'review', reason: 'OUTCOME_UNPROVABLE' };
-  return (await sendAgain(run, until)) ?? later(run);
+  const again = await sendAgain(run, until);
+  return 'closed' in again ? later(run) : again;
 }
 
 function withinBudgets({ operation, tool, firstSentAt }: Run): boolean {
   return operation.attempt < tool.retry.attempts && performance.now() - firstSentAt < tool.retry.elapsedMs;
 }
 
-/** The same bytes under the same key, as a new attempt. Undefined: the budgets of this operation are used up. */
-async function sendAgain(run: Run, until: number): Promise<Finding | undefined> {
-  if (!withinBudgets(run) || !maySendNow(run)) return undefined;
-  await sleep(Math.random() * firstResendMs * 2 ** Math.min(run.operation.attempt, 6));
-  return sendNow(run, until);
+/** No retry: its own budgets are used up, it may not be sent at all, or its service takes nothing now. `forMs` 0: time alone mends nothing. */
+type Unsendable = Closed | { closed: 'spent'; forMs: 0 };
+const spent: Unsendable = { closed: 'spent', forMs: 0 };
+
+/** The same bytes under the same key, as a new attempt: with full jitter, and not before the end of a pause that is short enough to be waited for. */
+async function sendAgain(run: Run, until: number): Promise<Finding | Unsendable> {
+  if (!withinBudgets(run) || !mayBeSent(run)) return spent;
+  const { operation, parts, tool, firstSentAt } = run;
+  const pauseMs = parts.upstreamGate.pausedForMs(tool.service);
+  if (pauseMs > 0 && performance.now() + pauseMs > Math.min(until, firstSentAt + tool.retry.elapsedMs)) return { closed: 'paused', forMs: pauseMs };
+  await sleep(pauseMs + Math.random() * firstResendMs * 2 ** Math.min(operation.attempt, 6));
+  return withinBudgets(run) && mayBeSent(run) ? sendNow(run, 'retry', until) : spent;
 }
 
-function maySendNow({ operation, dossier, parts, tool }: Run): boolean {
-  return !operation.effectSeen && dossier.request !== null && !parts.draining() && parts.upstreamGate.pausedForMs(tool.service) === 0;
+function mayBeSent({ operation, dossier, parts }: Run): boolean {
+  return !operation.effectSeen && dossier.request !== null && !parts.draining();
 }
 
 /** As a person decided: once, whatever the budgets. It waits where nothing may be sent just now. */
 export async function sendAsDecided(run: Run, until: number): Promise<Finding> {
-  return maySendNow(run) ? sendNow(run, until) : { kind: 'later', dueInMs: defaultPauseMs };
+  const sent = mayBeSent(run) ? await sendNow(run, 'neither', until) : spent;
+  return 'closed' in sent ? { kind: 'later', dueInMs: Math.max(defaultPauseMs, sent.forMs) } : sent;
 }
 
-async function sendNow(run: Run, until: number): Promise<Finding> {
+/** Its place first, as for a first attempt: between the fence that the ledger is told and the send nothing is waited for. */
+async function sendNow(run: Run, as: Entrance['as'], until: number): Promise<Finding | Closed> {
+  const { tool, parts } = run;
+  const place = await parts.upstreamGate.enter(tool.upstream, { traffic: writeTraffic(tool), as, until });
+  if ('closed' in place) return place;
+  const exchange = await sendAt(place, run).finally(() => place.leave());
+  return exchange ? reconcile(run, exchange, until) : lost;
+}
+
+async function sendAt(place: Place, run: Run): Promise<Exchange | undefined> {
   const { operation, tool, parts, dossier } = run;
   const attemptId = randomUUID();
   const fenceFrom = performance.now();
@@ -228,11 +242,10 @@ async function sendNow(run: Run, until: number): Promise<Finding> {
     from: ['sending', 'unknown', 'approved'], to: 'sending', outcome: null, attempts: operation.attempts, unknownAttempts: operation.unknownAttempts,
     send: { attempt: operation.attempt + 1, attemptId, windowMs: parts.settings.sendWindowMs }, dueInMs: parts.settings.leaseMs, absentInMs: null,
   });
-  if (!moved) return lost;
-  const exchange = await parts.upstream.send(dossier.request as RenderedRequest, {
+  if (!moved) return undefined;
+  return holding(place, parts.upstream.send(dossier.request as RenderedRequest, {
     upstream: tool.upstream, attempt: attemptId, deadlineMs: tool.upstream.deadlineMs, sendBefore: fenceFrom + parts.settings.sendWindowMs,
-  });
-  return reconcile(run, exchange, until);
+  }));
 }
 
 /**

@@ -7,9 +7,10 @@
  * owner, or is another's by mistake, costs a contender a bounded wait, and then it looks all the same.
  */
 import { randomUUID } from 'node:crypto';
-import type { Locks } from '../gate/ports.js';
+import type { Locks, SharedPauses } from '../gate/ports.js';
 import { MemoryLocks } from './memory-locks.js';
-import { openRedisLink } from './redis-link.js';
+import { openRedisLink, type RedisLink } from './redis-link.js';
+import { redisPauses } from './redis-pauses.js';
 
 const ttlMs = 3_000;
 /** A release is heard; this is for the one that was not, as when a lock expires. */
@@ -20,6 +21,7 @@ const renew = `if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('
 export interface RedisLocks extends Locks {
   /** False while Redis does not answer. */
   reachable(): boolean;
+  readonly pauses: SharedPauses;
 }
 
 export interface RedisLocksOptions {
@@ -34,7 +36,19 @@ export function openRedisLocks({ url, installation, onReachable }: RedisLocksOpt
   const near = new MemoryLocks();
   const self = randomUUID();
   const channel = `callgate:${installation}:changed`;
-  const link = openRedisLink({ url, channel, onReachable, onMessage: (message) => ringNear(near, message, self) });
+  const pauses = redisPauses((): RedisLink => link, `callgate:${installation}`, channel);
+  const link = openRedisLink({
+    url, channel,
+    onReachable(reachable) {
+      if (reachable) pauses.resume();
+      onReachable?.(reachable);
+    },
+    onMessage(text) {
+      const message = parsed(text);
+      ringNear(near, message, self);
+      pauses.receive(message);
+    },
+  });
   const far = outbox((topics) => void link.ask((redis) => redis.publish(channel, JSON.stringify([self, ...topics]))));
 
   /** True: held. False: the time is up, or Redis is away, and a lock that was taken unheard is given back. */
@@ -79,6 +93,7 @@ export function openRedisLocks({ url, installation, onReachable }: RedisLocksOpt
     },
     heard: (topic, ms) => near.heard(topic, ms),
     reachable: link.reachable,
+    pauses,
     async close() {
       link.close();
       await near.close();
@@ -103,14 +118,17 @@ function outbox(send: (topics: string[]) => void): { add(topic: string): void } 
   };
 }
 
-/** Ours have rung here already. Whatever else comes over the channel is not to be trusted to be one of these messages. */
-function ringNear(near: MemoryLocks, message: string, self: string): void {
-  let heard: unknown;
+/** Whatever else comes over the channel is not to be trusted to be one of our messages. */
+function parsed(text: string): unknown {
   try {
-    heard = JSON.parse(message);
+    return JSON.parse(text);
   } catch {
-    return;
+    return undefined;
   }
+}
+
+/** Ours have rung here already. */
+function ringNear(near: MemoryLocks, heard: unknown, self: string): void {
   if (!Array.isArray(heard) || heard[0] === self) return;
   for (const topic of heard.slice(1)) if (typeof topic === 'string') near.announce(topic);
 }

@@ -5,6 +5,7 @@
 import { collectDefaultMetrics, Counter, Gauge, Histogram, Registry } from 'prom-client';
 import { type OperationState, operationStates, type StageName } from '../model.js';
 
+type BreakerState = (typeof breakerStates)[number];
 export type RecoveryEvent = 'taken_over' | 'settled' | 'deferred' | 'escalated' | 'failed';
 
 /** Durations are in seconds, as Prometheus has them. */
@@ -16,6 +17,10 @@ export interface Metrics {
   exchange(service: string, outcome: string): void;
   /** What became of an event that a service sent: when it arrived, and when it was weighed. */
   callback(outcome: string): void;
+  /** How the breaker of a domain service stands in this replica. */
+  breaker(service: string, state: BreakerState): void;
+  /** Nothing was sent, because of a pause, its breaker, its places, or its share of retries. */
+  refusedSend(service: string, because: string): void;
   /** One commit of the ledger. @param lane for instance `intents` */
   flush(lane: string, rows: number, seconds: number): void;
   /** Open operations of the installation, as last counted; a state that is not named has none. */
@@ -39,6 +44,8 @@ export interface MetricsOptions {
 const secondsBuckets = [0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10];
 const rowsBuckets = [1, 2, 4, 8, 16, 32, 64, 128, 256];
 
+const breakerStates = ['closed', 'open', 'half_open'] as const;
+
 /** States that wait for something; the others are final. */
 const openStates = operationStates.filter((state) => ['parked', 'approved', 'sending', 'accepted', 'unknown', 'review'].includes(state));
 
@@ -51,6 +58,8 @@ export function createMetrics({ version, process: ofProcess = true }: MetricsOpt
   const stages = new Histogram({ name: 'callgate_stage_seconds', help: 'Time in each stage of a call.', labelNames: ['stage'], buckets: secondsBuckets, registers });
   const exchanges = new Counter({ name: 'callgate_upstream_exchanges_total', help: 'Exchanges with domain services.', labelNames: ['service', 'outcome'], registers });
   const callbacks = new Counter({ name: 'callgate_callbacks_total', help: 'Events that services sent: as they arrived, and as they were weighed.', labelNames: ['outcome'], registers });
+  const breakers = new Gauge({ name: 'callgate_upstream_breaker', help: 'How the breaker of a domain service stands in this replica: 1 for the state that it is in.', labelNames: ['service', 'state'], registers });
+  const refusedSends = new Counter({ name: 'callgate_upstream_refusals_total', help: 'Exchanges with domain services that were not begun.', labelNames: ['service', 'because'], registers });
   const flushRows = new Histogram({ name: 'callgate_ledger_flush_rows', help: 'Rows in one commit of the ledger.', labelNames: ['lane'], buckets: rowsBuckets, registers });
   const flushSeconds = new Histogram({ name: 'callgate_ledger_flush_seconds', help: 'Time of one commit of the ledger.', labelNames: ['lane'], buckets: secondsBuckets, registers });
   const open = new Gauge({ name: 'callgate_operations_open', help: 'Operations that have not ended.', labelNames: ['state'], registers });
@@ -67,6 +76,10 @@ export function createMetrics({ version, process: ofProcess = true }: MetricsOpt
     stage: (stage, seconds) => stages.observe({ stage }, seconds),
     exchange: (service, outcome) => exchanges.inc({ service, outcome }),
     callback: (outcome) => callbacks.inc({ outcome }),
+    breaker(service, state) {
+      for (const each of breakerStates) breakers.set({ service, state: each }, each === state ? 1 : 0);
+    },
+    refusedSend: (service, because) => refusedSends.inc({ service, because }),
     flush(lane, rows, seconds) {
       flushRows.observe({ lane }, rows);
       flushSeconds.observe({ lane }, seconds);

@@ -1,64 +1,99 @@
-/** A pause that a domain service asked for, kept by every caller of it in this process (semantics.md section 4, 429). */
+/** What stands before each domain service, for every caller in this process: its pause, its breaker, its places and its retries. */
+import type { UpstreamPlan } from '../contract/plan.js';
+import type { Closed, Entrance, Place, SharedPauses } from '../gate/ports.js';
+import { Breaker, type BreakerState, type Health } from './breaker.js';
+import { Bulkhead } from './bulkhead.js';
+import type { Exchange, FailureReason } from './exchange.js';
+import { keepPauses } from './pauses.js';
+import { RetryBudget } from './retry-budget.js';
 
-export interface UpstreamGate {
-  /** On the clock of `performance.now()`; 0 when the service may be called now. */
-  pausedUntil(service: string): number;
-  /** A shorter pause never shortens a longer one. @param ms from now */
-  pause(service: string, ms: number): void;
+export interface UpstreamGateOptions {
+  /** Retries of a service, as a share of its first sends. */
+  retryRatio: number;
+  /** Failures in a row that open its breaker, and how long it stays open. */
+  breaker: { failures: number; openMs: number };
+  maxWaiting: number;
+  maxPauseMs: number;
+  shared?: SharedPauses | undefined;
+  changed(service: string, state: BreakerState): void;
+  refused(service: string, because: Closed['closed']): void;
+  now?: () => number;
 }
 
-export function createGate(now: () => number = () => performance.now()): UpstreamGate {
-  const pauses = new Map<string, number>();
-  const pausedUntil = (service: string) => {
-    const until = pauses.get(service) ?? 0;
-    if (until > now()) return until;
-    pauses.delete(service);
-    return 0;
+interface Service { breaker: Breaker; places: Bulkhead; retries: RetryBudget }
+
+/** A line that did not move for a caller's whole patience, or is full, is not short a second later. */
+const busyMs = 1000;
+
+export function openUpstreamGate(options: UpstreamGateOptions) {
+  const now = options.now ?? ((): number => performance.now());
+  const services = new Map<string, Service>();
+  const pauses = keepPauses(options.maxPauseMs, options.shared, now);
+
+  const serviceOf = (name: string): Service => {
+    const known = services.get(name);
+    if (known) return known;
+    const opened = {
+      breaker: new Breaker({ ...options.breaker, now, changed: (state) => options.changed(name, state) }),
+      places: new Bulkhead(options.maxWaiting), retries: new RetryBudget(options.retryRatio, now),
+    };
+    services.set(name, opened);
+    return opened;
   };
+
+  const shut = (name: string, { breaker }: Service, { traffic }: Entrance): Closed | undefined => {
+    const pausedMs = pauses.leftMs(name);
+    if (pausedMs > 0) return { closed: 'paused', forMs: pausedMs };
+    const shutMs = breaker.shutForMs(traffic);
+    return shutMs > 0 ? { closed: 'suspended', forMs: shutMs } : undefined;
+  };
+
+  async function enter({ service: name, concurrency }: UpstreamPlan, entrance: Entrance): Promise<Place | Closed> {
+    const service = serviceOf(name);
+    const atFirst = shut(name, service, entrance);
+    if (atFirst) return atFirst;
+    const entered = await service.places.enter(concurrency, entrance.until);
+    if (!entered) return { closed: 'busy', forMs: busyMs };
+    const meanwhile = shut(name, service, entrance) ?? (entrance.as === 'retry' && !service.retries.spend() ? { closed: 'retry_ratio' as const, forMs: busyMs } : undefined);
+    if (meanwhile) {
+      service.places.leave();
+      return meanwhile;
+    }
+    return placeOf(service, entrance, entered === 'waited');
+  }
+
   return {
-    pausedUntil,
-    pause: (service, ms) => {
-      pauses.set(service, Math.max(pausedUntil(service), now() + ms));
+    async enter(upstream: UpstreamPlan, entrance: Entrance): Promise<Place | Closed> {
+      const entered = await enter(upstream, entrance);
+      if ('closed' in entered) options.refused(upstream.service, entered.closed);
+      return entered;
+    },
+    pausedForMs: pauses.leftMs,
+    pause: pauses.pause,
+  };
+}
+
+function placeOf(service: Service, { traffic, as }: Entrance, waited: boolean): Place {
+  const tell = service.breaker.enter(traffic);
+  let left = false;
+  return {
+    waited,
+    leave(exchange) {
+      if (left) return;
+      left = true;
+      if (exchange && as === 'first') service.retries.earn();
+      tell(exchange ? healthOf(exchange) : 'nothing');
+      service.places.leave();
     },
   };
 }
 
-/**
- * Milliseconds to wait, within 0 and `capMs`; null when the header is absent or neither of the two forms of RFC 9110
- * section 10.2.3. `Date.parse` is not asked: it takes "3.5" for a day in March.
- * @param now wall clock in milliseconds since 1970, for the date form
- */
-export function parseRetryAfter(header: string | undefined, now: number, capMs: number): number | null {
-  const text = header?.trim() ?? '';
-  const ms = /^\d+$/.test(text) ? Number(text) * 1000 : httpDate(text, now) - now;
-  return Number.isNaN(ms) ? null : Math.min(Math.max(ms, 0), capMs);
-}
+/** Of our own making: they say nothing of the service. */
+const ours: ReadonlySet<FailureReason> = new Set(['fence_passed', 'no_credential']);
 
-const months = ['Jan', 'Feb', 'Mar', 'Apr', 'May', 'Jun', 'Jul', 'Aug', 'Sep', 'Oct', 'Nov', 'Dec'];
-const time = String.raw`(?<hour>\d\d):(?<minute>\d\d):(?<second>\d\d)`;
-/** RFC 9110 section 5.6.7: the form in use, and the two obsolete ones that a recipient must still accept. */
-const dateForms = [
-  new RegExp(String.raw`^(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun), (?<day>\d\d) (?<month>[A-Z][a-z]{2}) (?<year>\d{4}) ${time} GMT$`),
-  new RegExp(String.raw`^(?:Mon|Tues|Wednes|Thurs|Fri|Satur|Sun)day, (?<day>\d\d)-(?<month>[A-Z][a-z]{2})-(?<year>\d\d) ${time} GMT$`),
-  new RegExp(String.raw`^(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun) (?<month>[A-Z][a-z]{2}) (?<day>[ \d]\d) ${time} (?<year>\d{4})$`),
-];
-
-/** Milliseconds since 1970, or NaN. */
-function httpDate(text: string, now: number): number {
-  const fields = dateForms.map((form) => form.exec(text)?.groups).find((groups) => groups !== undefined);
-  const month = months.indexOf(fields?.month ?? '');
-  if (!fields || month < 0) return NaN;
-  const [year, day, hour, minute, second] = [fields.year, fields.day, fields.hour, fields.minute, fields.second].map(Number) as
-    [number, number, number, number, number];
-  const date = Date.UTC(fullYear(year, now), month, day, hour, minute, second);
-  const exists = new Date(date).getUTCDate() === day && hour < 24 && minute < 60 && second < 61;
-  return exists ? date : NaN;
-}
-
-/** Two digits that would lie more than 50 years ahead mean the century before (RFC 9110 section 5.6.7). */
-function fullYear(year: number, now: number): number {
-  if (year > 99) return year;
-  const thisYear = new Date(now).getUTCFullYear();
-  const candidate = thisYear - (thisYear % 100) + year;
-  return candidate > thisYear + 50 ? candidate - 100 : candidate;
+/** An answer below 500, refusals of every kind included, is a service that works; so is one whose body we cannot use. */
+function healthOf(exchange: Exchange): Health {
+  if (exchange.kind === 'failure') return ours.has(exchange.reason) ? 'nothing' : 'down';
+  const cut = 'unreadable' in exchange.body && (exchange.body.unreadable === 'deadline' || exchange.body.unreadable === 'truncated');
+  return exchange.status >= 500 || cut ? 'down' : 'up';
 }

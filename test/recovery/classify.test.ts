@@ -84,7 +84,7 @@ function runOn(plan: ToolPlan, unknownBefore: number, reads: Exchange): Run {
   const parts = {
     ledger: { transition: () => Promise.resolve(true), callbacks: { about: () => Promise.resolve([]) } },
     upstream: { send: (request: { method: string }) => Promise.resolve(request.method === 'GET' ? reads : failed('refused', false)) },
-    upstreamGate: { pausedForMs: () => 0, pause: () => undefined },
+    upstreamGate: { enter: () => Promise.resolve({ waited: false, leave: () => undefined }), pausedForMs: () => 0, pause: () => undefined },
     locks: { announce: () => undefined, heard: (_topic: string, ms: number) => new Promise<void>((resolve) => { setTimeout(resolve, ms); }) },
     metrics: { exchange: () => undefined },
     settings: { leaseMs: 15_000, sendWindowMs: 5_000, readAttempts: 1, reconcileDeadlineMs: 3_600_000, backoffFirstMs: 1_000, backoffMaxMs: 60_000 },

@@ -7,6 +7,9 @@ test('each fact appears under its name, in base units', async () => {
   metrics.call('issue_credit', 'executed');
   metrics.stage('authorize', 0.0002);
   metrics.exchange('retail', 'response');
+  metrics.breaker('retail', 'open');
+  metrics.breaker('retail', 'half_open');
+  metrics.refusedSend('retail', 'suspended');
   metrics.flush('intents', 32, 0.004);
   metrics.recovered('settled', 3);
   metrics.observeRequest({ plane: 'agent', method: 'POST', route: '/v1/calls', status: 200, seconds: 0.01 });
@@ -16,6 +19,9 @@ test('each fact appears under its name, in base units', async () => {
     'callgate_stage_seconds_bucket{le="0.0001",stage="authorize"} 0',
     'callgate_stage_seconds_bucket{le="0.00025",stage="authorize"} 1',
     'callgate_upstream_exchanges_total{service="retail",outcome="response"} 1',
+    'callgate_upstream_breaker{service="retail",state="half_open"} 1',
+    'callgate_upstream_breaker{service="retail",state="open"} 0',
+    'callgate_upstream_refusals_total{service="retail",because="suspended"} 1',
     'callgate_ledger_flush_rows_sum{lane="intents"} 32',
     'callgate_ledger_flush_seconds_sum{lane="intents"} 0.004',
     'callgate_recoveries_total{event="settled"} 3',
