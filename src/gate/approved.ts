@@ -9,6 +9,7 @@ import { canonicalText } from '../canonical.js';
 import { EvaluationError, type RenderedRequest } from '../contract/plan.js';
 import { isRefusal, type ProblemCode, refuse, type Refusal } from '../errors.js';
 import type { JsonObject } from '../model.js';
+import type { Exchange } from '../upstream/exchange.js';
 import { approvalDigest } from './approval.js';
 import { authorizeResource, authorizeTool } from './authorize.js';
 import { dailyPurse, sessionScope } from './budgets.js';
@@ -16,8 +17,9 @@ import type { AdmittedCall, Envelope, FreshCall, ParsedCall, PermittedCall } fro
 import { asFresh, keptOf } from './earlier.js';
 import { guardsOf } from './execute.js';
 import type { Finding, Unsent } from './finding.js';
-import { observe, survey } from './observe.js';
-import type { Asked } from './ports.js';
+import { observe, outdated, survey } from './observe.js';
+import { closedRefusal, holding, writeTraffic } from './place.js';
+import type { Asked, Place } from './ports.js';
 import { predicateError } from './predicate-error.js';
 import { Progress } from './progress.js';
 import { type CallSoFar, decisionReceipt } from './receipts.js';
@@ -27,7 +29,7 @@ import { callScope } from './scope.js';
 import { validateShape, validateWorld } from './validate.js';
 
 /** Not the world's verdict, but this moment's. */
-const passing: ReadonlySet<ProblemCode> = new Set(['OBSERVATION_FAILED', 'RATE_LIMITED', 'IN_PROGRESS', 'DRAINING', 'UNAVAILABLE']);
+const passing: ReadonlySet<ProblemCode> = new Set(['OBSERVATION_FAILED', 'RATE_LIMITED', 'UPSTREAM_BUSY', 'UPSTREAM_SUSPENDED', 'IN_PROGRESS', 'DRAINING', 'UNAVAILABLE']);
 
 export async function executeApproved(run: Run, until: number): Promise<Finding> {
   if (run.parts.draining()) return { kind: 'later', dueInMs: 0 };
@@ -136,17 +138,26 @@ function stale({ parts, operation }: Run, progress: Progress, { refusal, sofar }
   return { kind: 'unsent', from: 'approved', code: 'STALE_APPROVAL', detail, receipt };
 }
 
-function tryAgain({ operation, parts }: Run, { refused }: { refused: string }): Finding {
+function tryAgain({ operation, parts }: Run, { refused, retryAfterMs = 0 }: Pick<Refusal, 'refused' | 'retryAfterMs'>): Finding {
   const { backoffFirstMs, backoffMaxMs, dispatchTries } = parts.settings;
   const tries = operation.attempts.length + 1;
   operation.attempts = [...operation.attempts, { number: 0, sent: false, status: null, reason: refused, outcome: 'not_committed', ms: 0 }];
   if (tries >= dispatchTries) return { kind: 'review', reason: 'NOT_DISPATCHED' };
-  return { kind: 'later', dueInMs: Math.min(backoffMaxMs, backoffFirstMs * 2 ** (tries - 1)) * (0.75 + Math.random() / 2) };
+  return { kind: 'later', dueInMs: Math.max(retryAfterMs, Math.min(backoffMaxMs, backoffFirstMs * 2 ** (tries - 1))) * (0.75 + Math.random() / 2) };
 }
 
 async function dispatch(run: Run, progress: Progress, call: AdmittedCall, until: number): Promise<Finding> {
+  const { parts, tool } = run;
+  const place = await parts.upstreamGate.enter(tool.upstream, { traffic: writeTraffic(tool), as: 'first', until });
+  if ('closed' in place) return tryAgain(run, closedRefusal(place));
+  const sent = await sendAt(place, run, progress, call).finally(() => place.leave());
+  return sent.kind === 'response' || sent.kind === 'failure' ? reconcile(run, sent, until) : sent;
+}
+
+/** What was observed may have grown old in the line: then it is asked again at the next try. */
+async function sendAt(place: Place, run: Run, progress: Progress, call: AdmittedCall): Promise<Exchange | Finding> {
   const { parts, operation, dossier, tool } = run;
-  if (parts.upstreamGate.pausedForMs(tool.service) > 0) return tryAgain(run, { refused: 'RATE_LIMITED' });
+  if (place.waited && outdated(call)) return tryAgain(run, { refused: 'UPSTREAM_BUSY' });
   const { leaseMs, sendWindowMs, reconcileDeadlineMs } = parts.settings;
   const attemptId = randomUUID();
   const receipt = decisionReceipt(parts, progress, operation.tenant, call, {
@@ -163,8 +174,7 @@ async function dispatch(run: Run, progress: Progress, call: AdmittedCall, until:
   Object.assign(operation, { state: 'sending', outcome: null, reason: null, decisionReceipt: receipt.id });
   run.firstSentAt = fenceFrom;
   run.reconcileBy = fenceFrom + reconcileDeadlineMs;
-  const exchange = await parts.upstream.send(dossier.request as RenderedRequest, {
+  return holding(place, parts.upstream.send(dossier.request as RenderedRequest, {
     upstream: tool.upstream, attempt: attemptId, deadlineMs: tool.upstream.deadlineMs, sendBefore: fenceFrom + sendWindowMs,
-  });
-  return reconcile(run, exchange, until);
+  }));
 }

@@ -211,7 +211,7 @@ async function sendAgain(run: Run, until: number): Promise<Finding | Unsendable>
   const { operation, parts, tool, firstSentAt } = run;
   const pauseMs = parts.upstreamGate.pausedForMs(tool.service);
   if (pauseMs > 0 && performance.now() + pauseMs > Math.min(until, firstSentAt + tool.retry.elapsedMs)) return { closed: 'paused', forMs: pauseMs };
-  await sleep(pauseMs + Math.random() * firstResendMs * 2 ** Math.min(operation.attempt, 6));
+  await sleepUnlessLeaving(run, pauseMs + Math.random() * firstResendMs * 2 ** Math.min(operation.attempt, 6));
   return withinBudgets(run) && mayBeSent(run) ? sendNow(run, 'retry', until) : spent;
 }
 
@@ -230,8 +230,17 @@ async function sendNow(run: Run, as: Entrance['as'], until: number): Promise<Fin
   const { tool, parts } = run;
   const place = await parts.upstreamGate.enter(tool.upstream, { traffic: writeTraffic(tool), as, until });
   if ('closed' in place) return place;
+  if (keyForgotten(run)) {
+    place.leave();
+    return { kind: 'review', reason: 'KEY_WINDOW_PASSED' };
+  }
   const exchange = await sendAt(place, run).finally(() => place.leave());
   return exchange ? reconcile(run, exchange, until) : lost;
+}
+
+/** While an attempt is unknown a further one rests on the key; the wait for its service may have outlasted that. */
+function keyForgotten({ operation, tool, firstSentAt }: Run): boolean {
+  return operation.unknownAttempts > 0 && rememberedForMs(tool, performance.now() - firstSentAt) <= 0;
 }
 
 async function sendAt(place: Place, run: Run): Promise<Exchange | undefined> {
@@ -296,6 +305,16 @@ function later(run: Run): Finding {
 }
 
 const lost: Finding = { kind: 'lost' };
+
+const leavingLookMs = 250;
+
+async function sleepUnlessLeaving({ parts }: Run, ms: number): Promise<void> {
+  for (const until = performance.now() + ms; !parts.draining();) {
+    const left = until - performance.now();
+    if (left <= 0) return;
+    await sleep(Math.min(left, leavingLookMs));
+  }
+}
 
 function sleep(ms: number): Promise<void> {
   return new Promise((resolve) => setTimeout(resolve, ms));

@@ -10,7 +10,7 @@ import type { Parts } from '../gate/parts.js';
 import { executeApproved } from '../gate/approved.js';
 import { becomeUnknown, pollAccepted, pursueUnknown, sendAsDecided, verifyLater } from '../gate/reconcile.js';
 import type { Finding } from '../gate/finding.js';
-import { route } from '../gate/route.js';
+import { putDown, route } from '../gate/route.js';
 import { openRun, processLost } from '../gate/open-run.js';
 import type { Run } from '../gate/run.js';
 import { announceSettled, dueTopic } from '../gate/topics.js';
@@ -30,12 +30,14 @@ export interface SweeperOptions {
 /** How long one visit may look before the operation is put down again. */
 const visitMs = 1500;
 const noContractMs = 10_000;
+const crowdedMs = 1_000;
 /** Of sweeps: what a crash or an older replica left behind is rare. */
 const leftoversEvery = 60;
 const escalationEvery = 4;
 
 export class Sweeper {
   private readonly working = new Set<Promise<void>>();
+  private readonly visits = new Map<string, number>();
   private round: Promise<void> = Promise.resolve();
   private stopped = false;
   private sweeps = 0;
@@ -100,11 +102,25 @@ export class Sweeper {
     try {
       const run = await openRun(parts, operation);
       if (!run) return void (await giveUp(parts, operation));
-      await route(run, await resume(run, performance.now() + visitMs));
+      await this.inTurn(run);
       recovered(run.operation.state);
     } finally {
       release();
       announceSettled(parts, operation);
+    }
+  }
+
+  /** A service has no more visits at a time than are left for the others: one that does not answer holds up its own operations alone. */
+  private async inTurn(run: Run): Promise<void> {
+    const { service } = run.tool;
+    const visits = this.visits.get(service) ?? 0;
+    const left = this.options.concurrency - [...this.visits.values()].reduce((all, some) => all + some, 0);
+    if (visits >= left) return void (await putDown(run, crowdedMs * (0.5 + Math.random())));
+    this.visits.set(service, visits + 1);
+    try {
+      await route(run, await resume(run, performance.now() + visitMs));
+    } finally {
+      this.visits.set(service, (this.visits.get(service) ?? 1) - 1);
     }
   }
 }

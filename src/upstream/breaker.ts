@@ -6,7 +6,8 @@
  *                                  └──a probe fails───┘
  *
  * A probe is one exchange alone, and never a write that the service would carry out twice: a read, or a write under a key that it honours. Read-backs
- * are what settles open operations, so they may probe before the time, one by one, and their failures keep nobody else from it.
+ * are what settles open operations, so they may probe before the time, one by one. They are asked over and over for one operation: that they
+ * fail opens nothing and keeps nobody else from probing.
  */
 
 /** What a call would send. `write`: one without an honoured key. */
@@ -50,16 +51,16 @@ export class Breaker {
   enter(traffic: Traffic): (health: Health) => void {
     if (this.state !== 'closed' && traffic === 'write') this.close(this.options.failures - 1);
     const { era } = this;
-    if (this.state === 'closed') return (health) => { if (era === this.era) this.count(health); };
     const slot = traffic === 'read_back' ? 'read_back' : 'call';
+    if (this.state === 'closed') return (health) => { if (era === this.era) this.count(slot, health); };
     this.probing[slot] = true;
     if (slot === 'call') this.become('half_open');
     return (health) => { if (era === this.era) this.probed(slot, health); };
   }
 
-  private count(health: Health): void {
+  private count(slot: 'call' | 'read_back', health: Health): void {
     if (health === 'up') this.failures = 0;
-    if (health === 'down' && ++this.failures >= this.options.failures) this.open();
+    else if (health === 'down' && slot === 'call' && ++this.failures >= this.options.failures) this.open();
   }
 
   private probed(slot: 'call' | 'read_back', health: Health): void {

@@ -40,6 +40,12 @@ describe('a breaker', () => {
     expect(it.state()).toBe('open');
   });
 
+  it('is not opened by read-backs, which one operation asks over and over', () => {
+    const it = bench(3);
+    for (let n = 0; n < 100; n++) exchange(it, 'read_back', 'down');
+    expect(it.state()).toBe('closed');
+  });
+
   it('open, it refuses all but one read-back at a time, and says for how long', () => {
     const it = opened();
     it.now.ms += 400;
