@@ -143,7 +143,7 @@ function tryAgain({ operation, parts }: Run, { refused, retryAfterMs = 0 }: Pick
   const tries = operation.attempts.length + 1;
   operation.attempts = [...operation.attempts, { number: 0, sent: false, status: null, reason: refused, outcome: 'not_committed', ms: 0 }];
   if (tries >= dispatchTries) return { kind: 'review', reason: 'NOT_DISPATCHED' };
-  return { kind: 'later', dueInMs: Math.max(retryAfterMs, Math.min(backoffMaxMs, backoffFirstMs * 2 ** (tries - 1))) * (0.75 + Math.random() / 2) };
+  return { kind: 'later', dueInMs: Math.max(retryAfterMs, Math.min(backoffMaxMs, backoffFirstMs * 2 ** (tries - 1)) * (0.75 + Math.random() / 2)) };
 }
 
 async function dispatch(run: Run, progress: Progress, call: AdmittedCall, until: number): Promise<Finding> {

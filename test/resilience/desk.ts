@@ -94,8 +94,8 @@ tools:
 policies: all.cedar
 `;
 
-/** `commit` is a good answer; `lose` commits and drops the connection, `drop` only that; `freeze` holds on until `thaw`, and then drops. */
-export type Turn = 'commit' | 'lose' | 'drop' | 'freeze' | { status: number; body?: object; headers?: Record<string, string>; afterMs?: number };
+/** `commit` is a good answer; `lose` commits and drops the connection, `lose_first` only for a new key, `drop` only that; `freeze` holds on until `thaw`, and then drops. */
+export type Turn = 'commit' | 'lose' | 'lose_first' | 'drop' | 'freeze' | { status: number; body?: object; headers?: Record<string, string>; afterMs?: number };
 
 export interface Asked { method: string; path: string; key: string; at: number }
 
@@ -174,14 +174,16 @@ export class Desk {
       return say(turn.status, turn.body ?? {}, turn.headers);
     }
     if (isReadBack) return this.receipt(decodeURIComponent(path.slice('/receipts/'.length)), say);
-    if (method === 'POST') this.commit(path, key);
-    if (turn === 'lose') return void request.socket.destroy();
+    const isNew = method === 'POST' && this.commit(path, key);
+    if (turn === 'lose' || (turn === 'lose_first' && isNew)) return void request.socket.destroy();
     say(200, { id: key || 'item' });
   }
 
   /** `/notes` are made as often as they are asked for; the others once for each key. */
-  private commit(path: string, key: string): void {
-    if (path === '/notes' || !this.effects.some((effect) => effect.key === key)) this.effects.push({ path, key });
+  private commit(path: string, key: string): boolean {
+    const isNew = path === '/notes' || !this.effects.some((effect) => effect.key === key);
+    if (isNew) this.effects.push({ path, key });
+    return isNew;
   }
 
   private receipt(key: string, say: (status: number, body: object) => void): void {

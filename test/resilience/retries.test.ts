@@ -176,10 +176,11 @@ it('the share of retries holds over everything that is sent to a service, and a 
     const writes = await Promise.all(Array.from({ length: 40 }, () => stingy.agent.call({ session_id: unique('s'), tool: 'patient_pay', arguments: { text: unique('t') } })));
     expect(new Set(writes.map(({ code }) => code))).toEqual(new Set(['NOT_COMMITTED']));
     expect(patient.calls.length).toBeLessThanOrEqual(40 + 10 + 4 + Math.ceil((performance.now() - began) / 1000));
-    patient.always = 'lose';
-    const unknown = await Promise.all(Array.from({ length: 20 }, () => stingy.agent.call({ session_id: unique('s'), tool: 'patient_send', arguments: { text: unique('t') } })));
-    patient.always = 'commit';
+    patient.always = 'lose_first';
+    patient.asked.length = 0;
+    const unknown = await Promise.all(Array.from({ length: 8 }, () => stingy.agent.call({ session_id: unique('s'), tool: 'patient_send', arguments: { text: unique('t') } })));
     for (const one of unknown) expect(await stingy.agent.settled(one.operation_id as string)).toMatchObject({ outcome: 'committed' });
+    expect(patient.calls).toHaveLength(2 * 8);
     expect(await (await fetch(`${stingy.gateway.controlUrl}/metrics`)).text()).toMatch(/callgate_upstream_refusals_total\{service="patient",because="retry_ratio"\} [1-9]/);
   } finally {
     await stingy.gateway.close();
