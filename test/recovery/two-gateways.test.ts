@@ -76,7 +76,7 @@ describe('two gateways on one database', () => {
         const answer = answers[n] as Sent;
         expect(effects, JSON.stringify(answer)).toBe(answer.outcome === 'committed' ? 1 : 0);
         // `replayed`: its caller's patience had ended before the effect was known, and the same call was sent again
-        expect(answer.disposition).toMatch(/^(executed|replayed|version_conflict)$/);
+        expect(answer.disposition, JSON.stringify(answer)).toMatch(/^(executed|replayed|version_conflict)$/);
       }
       expect(answers.filter(({ outcome }) => outcome === 'committed').length).toBeGreaterThan(20);
       expect(await deadlocks() - before).toBe(0);
