@@ -36,7 +36,10 @@ it('recovery of a service that does not answer leaves room for the others, and p
   let thaw = (): void => undefined;
   const frozen = new Promise<void>((resolve) => { thaw = resolve; });
   const parts = {
-    locks: new MemoryLocks(), ledger: { transition: (transition: Transition) => Promise.resolve(moved.push(transition) > 0) },
+    locks: new MemoryLocks(),
+    ledger: {
+      transition: (transition: Transition) => Promise.resolve(moved.push(transition) > 0), callbacks: { take: () => Promise.resolve([]), about: () => Promise.resolve([]) },
+    },
     catalogueOf: () => Promise.resolve({ tools }), hold: () => () => undefined, draining: () => false,
     upstreamGate: { enter: () => Promise.resolve({ waited: false, leave: () => undefined }), pausedForMs: () => 0, pause: () => undefined },
     upstream: {
