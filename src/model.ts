@@ -109,6 +109,10 @@ export interface Answer {
   result_part?: ResultPage & { href: string };
   duplicate_of?: string;
   verify_with?: { tool: string; arguments: JsonObject };
+  /** The call by which the effect is taken back, once; the operation by which it was; and of such an operation what it takes back. */
+  compensate?: { tool: string; arguments: JsonObject };
+  compensated_by?: string;
+  compensates?: string;
   review_id?: string;
   approval?: { id: string; by: 'client' | 'application' | 'reviewer'; digest: string; summary: string; expires_at: string };
   nearest_tools?: string[];

@@ -96,6 +96,7 @@ function decided(entry: ToolEntry, references: References, site: Site, { decidin
     bindLast: bound.bindLast,
     lasts: bound.lasts,
     remembered: references.remembered.has(name),
+    undoes: references.undoing.has(name),
     entity: entities.own,
     observesEntity: entities.observes,
     observations: entities.observations,

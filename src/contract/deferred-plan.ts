@@ -20,6 +20,7 @@ const members: Record<keyof ToolPlan, true> = {
   bindLast: true,
   lasts: true,
   remembered: true,
+  undoes: true,
   relations: true,
   preconditions: true,
   entity: true,

@@ -196,6 +196,8 @@ export interface ToolPlan {
   readonly lasts: readonly LastResult[];
   /** Another tool binds its results: what it commits is kept at hand for the session. */
   readonly remembered: boolean;
+  /** Another tool names it as its undo. */
+  readonly undoes: boolean;
   /** Predicates over `args` alone: answered `invalid_arguments` before any observation. */
   readonly relations: readonly Predicate[];
   readonly preconditions: readonly Predicate[];

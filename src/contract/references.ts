@@ -13,6 +13,7 @@ import type { ToolEntry, Tools } from './tool-entry.js';
 
 export class References {
   private bound: ReadonlySet<string> | undefined;
+  private undone: ReadonlySet<string> | undefined;
 
   constructor(
     private readonly tools: Tools,
@@ -55,6 +56,12 @@ export class References {
   get remembered(): ReadonlySet<string> {
     this.bound ??= new Set([...this.tools.entries.values()].flatMap(bindsLast).map(({ tool }) => tool));
     return this.bound;
+  }
+
+  /** Tools that others name as their undo. */
+  get undoing(): ReadonlySet<string> {
+    this.undone ??= new Set([...this.tools.entries.values()].flatMap(({ source }) => (source.compensate ? [source.compensate.tool] : [])));
+    return this.undone;
   }
 
   entity({ document, file }: ToolEntry, name: string, path: Path): EntitySource | undefined {

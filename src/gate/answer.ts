@@ -61,6 +61,8 @@ export interface Told {
   /** It comes from a source that its contract marks. */
   untrusted?: true;
   partial?: ItemOutcomes;
+  /** The call by which it is taken back. */
+  compensate?: { tool: string; arguments: JsonObject };
   /** While it waits for it. */
   approval?: Omit<NonNullable<Answer['approval']>, 'expires_at'>;
   /** What policy saw, for the re-check when it is told again; never part of an answer. */
@@ -101,6 +103,8 @@ export function operationAnswer(operation: Operation, asker: Asker): Answer {
     receipts: { decision: operation.decisionReceipt, effect: operation.effectReceipt },
     ...(asker.as === 'duplicate' ? { duplicate_of: operation.callId } : {}),
     ...(told?.untrusted ? { untrusted: true } : {}),
+    ...(operation.compensates ? { compensates: operation.compensates } : {}),
+    ...(operation.compensatedBy ? { compensated_by: operation.compensatedBy } : told?.compensate && operation.state === 'committed' ? { compensate: told.compensate } : {}),
   };
   return { ...answer, ...standing(operation, told, asker) };
 }

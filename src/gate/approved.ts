@@ -26,6 +26,7 @@ import { type CallSoFar, decisionReceipt } from './receipts.js';
 import { reconcile } from './reconcile.js';
 import type { Run } from './run.js';
 import { callScope } from './scope.js';
+import { bindUndo } from './undo.js';
 import { validateShape, validateWorld } from './validate.js';
 
 /** Not the world's verdict, but this moment's. */
@@ -64,6 +65,7 @@ async function askAgain(run: Run, progress: Progress, until: number): Promise<Ad
 
   const shaped = validateShape(parsed, progress);
   if (isRefusal(shaped)) return { refusal: shaped, sofar: parsed };
+  await bindUndo(parts, shaped);
   if (!shaped.identity.operation.equals(operation.identity) || !shaped.identity.fingerprint.equals(operation.fingerprint)) {
     return changed('It is not the call that was approved.', shaped);
   }

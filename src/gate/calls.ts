@@ -74,6 +74,8 @@ export interface CallIdentities {
   operation: Buffer;
   /** Of the occurrence before this one, which must have committed; null for a first. */
   previousOccurrence: Buffer | null;
+  /** The operation that this call takes back, where its contract offered exactly this call as the undo. */
+  undoes?: string;
   /** True where the application's own key names the operation. */
   ownKey: boolean;
   /** Those that the call itself tells. Sorted; empty for a read. */

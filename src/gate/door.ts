@@ -12,22 +12,23 @@ import { call } from './pipeline.js';
 import type { Operation } from './ports.js';
 import { resultPage } from './result-page.js';
 import { Progress } from './progress.js';
+import { offering } from './undo.js';
 import { sessionContext } from './session-context.js';
 import type { AgentDoor, TurnAnswer } from '../ports.js';
 
 const pollMs = 200;
 
 export function openDoor(parts: Parts): AgentDoor {
-  const trim = (answer: Answer): Answer => withinLimit(answer, parts.settings.resultBytes);
-  const trimAll = (answer: TurnAnswer): TurnAnswer => ('results' in answer ? { results: answer.results.map(trim) } : answer);
+  const trim = (principal: Principal, answer: Answer): Answer => withinLimit(offering(parts, principal, answer), parts.settings.resultBytes);
+  const trimAll = (principal: Principal, answer: TurnAnswer): TurnAnswer => ('results' in answer ? { results: answer.results.map((each) => trim(principal, each)) } : answer);
   return {
     propose: async ({ body, principal, idempotencyKey, patienceMs, respondAsync }) =>
-      trim(await call(parts, { body, principal, ...(idempotencyKey === undefined ? {} : { idempotencyKey }) }, {
+      trim(principal, await call(parts, { body, principal, ...(idempotencyKey === undefined ? {} : { idempotencyKey }) }, {
         until: performance.now() + (patienceMs ?? parts.settings.patienceMs), respondAsync: respondAsync ?? false,
       })),
 
-    batch: async (batch) => trimAll(await runBatch(parts, batch)),
-    turn: async (turn) => trimAll(await runTurn(parts, turn)),
+    batch: async (batch) => trimAll(batch.principal, await runBatch(parts, batch)),
+    turn: async (turn) => trimAll(turn.principal, await runTurn(parts, turn)),
 
     async operation(principal, operationId, patienceMs) {
       const until = performance.now() + patienceMs;
@@ -35,7 +36,7 @@ export function openDoor(parts: Parts): AgentDoor {
         const operation = await own(parts, principal, operationId);
         if (!operation) return noSuchOperation();
         const left = until - performance.now();
-        if (!isOpen(operation) || left <= 0) return trim(operationAnswer(operation, { progress: reader(), as: 'reader' }));
+        if (!isOpen(operation) || left <= 0) return trim(principal, operationAnswer(operation, { progress: reader(), as: 'reader' }));
         await parts.locks.heard(operation.id, Math.min(left, pollMs));
       }
     },

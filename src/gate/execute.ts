@@ -124,7 +124,7 @@ export function intentOf(parts: Parts, call: AdmittedCall, progress: Progress, r
       tenant: principal.tenant, id, identity: identity.operation, generation, upstreamKey: call.upstreamKey, effect: tool.effect, tool: tool.name,
       contractVersion: tool.version, contractDigest: tool.digest, catalogueDigest: call.served.catalogue.digest, principal: principal.id,
       subject: envelope.subject, purpose: envelope.purpose, sessionId: envelope.sessionId, turnId: envelope.turnId, intentId: envelope.intentId,
-      callId: envelope.callId, fingerprint: identity.fingerprint, decisionReceipt: receipt.id, dossier: parked ? { ...dossier, proposal: { principal, envelope } } : dossier,
+      callId: envelope.callId, fingerprint: identity.fingerprint, ...(identity.undoes ? { compensates: identity.undoes } : {}), decisionReceipt: receipt.id, dossier: parked ? { ...dossier, proposal: { principal, envelope } } : dossier,
     },
     afterCommitted: call.afterCommitted,
     attemptId: randomUUID(),

@@ -63,6 +63,16 @@ export function identify(input: IdentityInput): CallIdentities {
   return { callKey, fingerprint, operation, previousOccurrence, ownKey, guardKeys, queue: guardKeys[0] ?? own, entities, entity };
 }
 
+/** The call that takes an effect back, of the same principal and subject. */
+export function undoKey(of: { principal: string; subject: string }, tool: string, args: JsonObject): Buffer {
+  return hash('undo', of.principal, of.subject, tool, args);
+}
+
+/** By what it takes back: however, and however often, it is proposed, an effect is taken back once. */
+export function undoIdentity(of: { tenant: string; principal: string; subject: string }, original: string): Buffer {
+  return hash('undo of', of.tenant, of.principal, of.subject, original);
+}
+
 export function identityArguments(tool: ToolPlan, args: JsonObject): JsonObject {
   const named = tool.identity.arguments;
   if (!named) return args;

@@ -9,11 +9,13 @@ import { drawTurn } from './draw-turn.js';
 import { type Earlier, earlierAnswer, keptOf } from './earlier.js';
 import type { Parts } from './parts.js';
 import type { Found } from './ports.js';
+import { bindUndo } from './undo.js';
 import { readKey, repeatedRead } from './repetition.js';
 
 export async function lookUp(parts: Parts, permitted: PermittedCall): Promise<Earlier | Refusal> {
   const { identity, principal, envelope, tool } = permitted;
   const { tenant } = principal;
+  await bindUndo(parts, permitted);
   const { tracksTrust } = permitted.served.catalogue;
   const isRead = tool.effect === 'none';
   const minted = isRead && envelope.callIdMinted; // an id minted just now has no past

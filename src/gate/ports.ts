@@ -87,6 +87,9 @@ export interface Operation {
   reviewId: string | null;
   /** Where it waits, or waited, for an approval. */
   approval: { id: string; expiresAt: string } | null;
+  /** The operation that it takes back, and the one by which it was taken back. */
+  compensates?: string | null;
+  compensatedBy?: string | null;
   /** Null once terminal. */
   dossier: Dossier | null;
   answer: StoredAnswer | null;
@@ -248,6 +251,8 @@ export interface Transition {
   /** Only with a move to `committed`; an operation moves an entity once. */
   moves?: EntityMove[];
   remembered?: Remembered;
+  /** Of the call that would take it back. */
+  undoKey?: Buffer;
 }
 
 export interface OpenedReview { id: string; /** Then it is escalated. */ deadlineMs: number }
@@ -375,6 +380,8 @@ export interface Ledger {
   /** The operation whose committed result was the session's last; null where there is none. */
   lastResult(query: LastQuery): Promise<Operation | null>;
   get(tenant: string, operationId: string): Promise<Operation | null>;
+  /** The newest effect that this call is the undo of. */
+  offeredUndo(tenant: string, undoKey: Buffer): Promise<string | null>;
   reserve(intent: Intent): Promise<Reservation>;
   /** False: somebody else moved it (another state, or another fence). */
   transition(transition: Transition): Promise<boolean>;

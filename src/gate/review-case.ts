@@ -68,6 +68,7 @@ export function renderReview(of: ReviewCase, tool: ToolPlan | null): JsonObject 
     tool: operation.tool,
     arguments: proposal?.['arguments'] ?? null,
     entity: proposal?.['transition'] ?? null,
+    compensate: operation.compensatedBy ? null : (operation.answer?.['compensate'] ?? null),
     approved_by: of.approvers,
     attempts: operation.attempts as unknown as Json,
     evidence: of.receipts.filter(({ kind }) => kind === 'effect'),

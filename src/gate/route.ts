@@ -17,6 +17,7 @@ import { evaluateAll } from './scope.js';
 import { shownOf } from './shown.js';
 import { marking, tellsUntrusted } from './trust.js';
 import { move, type Run, runScope } from './run.js';
+import { undoKeyOf, undoOf } from './undo.js';
 import { unsentEnding } from './unsent.js';
 
 /** How a run stands after the write: its operation says it. `lost`: another process has taken it over. */
@@ -57,11 +58,13 @@ export async function settleCommitted(run: Run, evidence: Committed, decided?: D
   const states = before?.states ?? { ...evidence.aftermath?.states, ...Object.fromEntries(moves.map(({ entity, to }) => [entity, to])) };
   const own = states[run.dossier.baseline.entity ?? ''];
   const partial = itemsOf(run, evidence.result);
+  const undo = before?.compensate ?? undoOf(run, evidence.result);
   const told: Told = {
     result: evidence.result, states, legal_actions: before?.legal_actions ?? (own === undefined ? [] : run.legalActions(own)),
     ...(evidence.owed ? verifyWith(run) : {}),
     ...trustOf(tool, evidence.result),
     ...(partial ? { partial } : {}),
+    ...(undo ? { compensate: undo } : {}),
     decided: decidedBy(run),
   };
   const receipt = effectReceipt(parts, operation, { tool, args: run.dossier.args }, {
@@ -76,6 +79,7 @@ export async function settleCommitted(run: Run, evidence: Committed, decided?: D
     absentInMs: evidence.missingInMs ?? null, receipt, effectReceipt: receipt.id,
     ...(settled ? {} : { ...seenAfter(run, evidence.aftermath, states), moves, ...rememberedAs(run) }),
     ...(evidence.result === null ? {} : marking(tool, operation)),
+    ...undoKeyOf(run, undo),
   });
 }
 

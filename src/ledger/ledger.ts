@@ -148,6 +148,13 @@ export function openLedger(options: LedgerOptions, sealer: Sealer): LedgerStore 
         values: [alias.tenant, hex(alias.callKey), hex(alias.fingerprint), alias.operationId, alias.previous],
       });
     },
+    async offeredUndo(tenant, undoKey) {
+      const [row] = await plain<{ operation_id: string }>({
+        name: 'offered_undo', values: [tenant, hex(undoKey)],
+        text: 'select operation_id from operations where tenant = $1 and undo_key = $2::bytea order by settled_at desc limit 1',
+      });
+      return row?.operation_id ?? null;
+    },
     async lastResult(query) {
       const [row] = await plain<OperationRow>(lastStatement(query));
       return row ? toOperation(row, sealer) : null;

@@ -33,7 +33,7 @@ with candidate as materialized (
     n integer, tenant text, operation_id text, identity bytea, generation integer, after_committed boolean, upstream_key text, effect text, write_id uuid, owner text,
     attempt_id uuid, send_window_ms float8, lease_ms float8, reconcile_ms float8, tool text, contract_version text, contract_digest text,
     catalogue_digest text, principal text, subject text, purpose text, session_id text, turn_id text, intent_id text, call_id text,
-    fingerprint bytea, sealed_request bytea, guard_keys text[], guard_epochs bigint[], budget_scope text, budget_quota integer, call_key bytea, previous_operation text,
+    fingerprint bytea, compensates text, sealed_request bytea, guard_keys text[], guard_epochs bigint[], budget_scope text, budget_quota integer, call_key bytea, previous_operation text,
     receipt_id text, receipt_kind text, receipt_disposition text, receipt_outcome text, receipt_at timestamptz, receipt_digest bytea, receipt_body text,
     approval json, sealed_answer bytea)
 ),
@@ -93,14 +93,14 @@ inserted as (
   insert into operations (
     tenant, operation_id, identity, generation, upstream_key, effect, state, write_id, owner, due_at, attempt_id, first_sent_at, send_by,
     reconcile_by, tool, contract_version, contract_digest, catalogue_digest, principal, subject, purpose, session_id, turn_id, intent_id,
-    call_id, fingerprint, budget_scope, decision_receipt, sealed_request, approval_id, expires_at, sealed_answer)
+    call_id, fingerprint, compensates, budget_scope, decision_receipt, sealed_request, approval_id, expires_at, sealed_answer)
   select
     w.tenant, w.operation_id, w.identity, w.generation, w.upstream_key, w.effect, case when w.parked then 'parked' else 'sending' end, w.write_id,
     case when not w.parked then w.owner end,
     case when w.parked then w.expires_at else now() + w.lease_ms * interval '1 ms' end,
     case when not w.parked then w.attempt_id end, case when not w.parked then now() end, case when not w.parked then now() + w.send_window_ms * interval '1 ms' end,
     case when not w.parked then now() + w.reconcile_ms * interval '1 ms' end, w.tool, w.contract_version, w.contract_digest, w.catalogue_digest, w.principal, w.subject,
-    w.purpose, w.session_id, w.turn_id, w.intent_id, w.call_id, w.fingerprint, w.budget_scope, w.receipt_id, w.sealed_request,
+    w.purpose, w.session_id, w.turn_id, w.intent_id, w.call_id, w.fingerprint, w.compensates, w.budget_scope, w.receipt_id, w.sealed_request,
     w.approval->>'id', w.expires_at, w.sealed_answer
   from whole w
   where (w.budget_scope is null or w.used + w.place <= w.quota) and clock_timestamp() < now() + w.send_window_ms * interval '1 ms'
@@ -169,7 +169,7 @@ export function reserveStatement(intents: Intent[], sealer: Sealer): Statement {
       tool: operation.tool, contract_version: operation.contractVersion, contract_digest: operation.contractDigest,
       catalogue_digest: operation.catalogueDigest, principal: operation.principal, subject: operation.subject, purpose: operation.purpose,
       session_id: operation.sessionId, turn_id: operation.turnId, intent_id: operation.intentId, call_id: operation.callId,
-      fingerprint: hex(operation.fingerprint),
+      fingerprint: hex(operation.fingerprint), compensates: operation.compensates ?? null,
       sealed_request: hex(sealer.seal(JSON.stringify(operation.dossier), requestPlace(operation.tenant, operation.id))),
       guard_keys: intent.guardKeys, guard_epochs: intent.guardEpochs, budget_scope: intent.budget?.scope ?? null, budget_quota: intent.budget?.quota ?? null,
       call_key: intent.alias ? hex(intent.alias.callKey) : null, previous_operation: intent.alias?.previous ?? null,

@@ -18,7 +18,7 @@ with move as materialized (
     outcome text, outcome_set boolean, reason text, reason_set boolean, verified boolean, effect_seen boolean, attempts jsonb,
     unknown_attempts integer, send_attempt integer, send_attempt_id uuid, send_window_ms float8, due_ms float8, due_set boolean,
     absent_ms float8, absent_set boolean, reconcile_ms float8, release boolean, sealed_answer bytea, settle boolean, refund boolean, effect_receipt text,
-    review_id text, review_ms float8, decided json, unexpired boolean, approval_ended json, receipts json)
+    review_id text, review_ms float8, undo_key bytea, decided json, unexpired boolean, approval_ended json, receipts json)
 ),
 moved as materialized (
   update operations o set
@@ -37,6 +37,7 @@ moved as materialized (
     absent_from = case when m.absent_set then now() + m.absent_ms * interval '1 ms' else o.absent_from end,
     reconcile_by = case when m.reconcile_ms is not null then now() + m.reconcile_ms * interval '1 ms' else o.reconcile_by end,
     review_id = coalesce(m.review_id, o.review_id),
+    undo_key = coalesce(m.undo_key, o.undo_key),
     owner = case when m.release or m.settle then null else o.owner end,
     sealed_answer = coalesce(m.sealed_answer, o.sealed_answer),
     sealed_request = case when m.settle and m.due_ms is null then null else o.sealed_request end,
@@ -113,6 +114,7 @@ export function transitionStatement(transitions: Transition[], sealer: Sealer): 
       reconcile_ms: transition.reconcileInMs ?? null, release: transition.release ?? false,
       sealed_answer: transition.answer ? hex(sealer.seal(JSON.stringify(transition.answer), answerPlace(tenant, operationId))) : null,
       settle: transition.settle ?? false, refund: transition.refund ?? false, effect_receipt: transition.effectReceipt ?? null,
+      undo_key: transition.undoKey ? hex(transition.undoKey) : null,
       review_id: review?.id ?? null, review_ms: review?.deadlineMs ?? null,
       decided: decided ? { review: decided.review, decision: decided.decision, by: decided.by, because: decided.because, receipt: decided.receipt.id } : null,
       unexpired: transition.unexpired ?? false, approval_ended: transition.approvalEnded ?? null,
