@@ -18,7 +18,7 @@ import { type Shop, startShop } from './shop.js';
 
 export interface Keys {
   agents: Record<Customer, string>;
-  people: Record<'acme' | 'globex', { application: string; reviewers: [string, string]; auditor: string }>;
+  people: Record<'acme' | 'globex', { application: string; reviewers: [string, string, string]; auditor: string }>;
 }
 
 export interface House { fleet: Fleet; shop: Shop; postgres: Postgres; redis: Redis; keys: Keys; close(): Promise<void> }
@@ -86,7 +86,7 @@ async function prepare(url: string, records: KeyRecord[]): Promise<void> {
 
 function mintKeys(): Keys {
   const key = (): string => mintKey().key;
-  const people = () => ({ application: key(), reviewers: [key(), key()] as [string, string], auditor: key() });
+  const people = () => ({ application: key(), reviewers: [key(), key(), key()] as [string, string, string], auditor: key() });
   return { agents: { 0: key(), 1: key(), 2: key() }, people: { acme: people(), globex: people() } };
 }
 

@@ -119,6 +119,8 @@ export class LaneConnection {
 export function createPool(options: ConnectionOptions, max: number): pg.Pool {
   // Bounded in age: after a failover a connection to the old primary may go on answering reads, and is used as long as it does.
   const pool = new pg.Pool({ ...clientConfig(options), max, maxLifetimeSeconds: 60 });
+  // In use, between two statements: without a listener the error would end the process. The next statement fails by it.
+  pool.on('connect', (client) => client.on('error', () => undefined));
   pool.on('error', () => undefined); // an idle connection that broke is replaced by the pool
   return pool;
 }
