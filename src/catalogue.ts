@@ -12,6 +12,7 @@ import { formatDiagnostics } from './contract/diagnostics.js';
 import { readSourceText } from './contract/load.js';
 import type { Catalogue } from './contract/plan.js';
 import type { Served } from './gate/parts.js';
+import { limitProblems, type ViewLimits } from './contract/views/limits.js';
 import { loadPolicies } from './policy/cedar.js';
 import { policySchemaOf } from './policy/schema.js';
 
@@ -40,6 +41,8 @@ export interface CatalogueOptions {
   folder: string;
   env: NodeJS.ProcessEnv;
   defaults: ContractDefaults;
+  /** How much the views of the dialects that agents use may be; a set that is more is not served. */
+  limits?: ViewLimits;
   store: CatalogueStore;
   /** 0: the folder is read at the start only. */
   reloadMs: number;
@@ -99,11 +102,13 @@ export async function serveCatalogue(options: CatalogueOptions): Promise<ServedC
   };
 }
 
-function compile({ folder, env, defaults }: CatalogueOptions): Served {
+function compile({ folder, env, defaults, limits = {} }: CatalogueOptions): Served {
   const compiled = compileFolder(folder, env, defaults);
   if ('diagnostics' in compiled) {
     throw new Error(`the contracts in ${folder} do not compile:\n${formatDiagnostics(compiled.diagnostics, (file) => readSourceText(folder, file))}`);
   }
+  const over = limitProblems(compiled.catalogue, limits);
+  if (over.length > 0) throw new Error(`the contracts in ${folder} are more than \`contracts.view_limits\` admits:\n${formatDiagnostics(over, () => undefined)}`);
   const policy = loadPolicies(compiled.catalogue.policies, policySchemaOf(compiled.catalogue.tools.values()));
   return { catalogue: compiled.catalogue, policy };
 }

@@ -4,6 +4,7 @@ import { hostname } from 'node:os';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Config } from './config/index.js';
 import { serveCatalogue } from './catalogue.js';
+import { readViewLimits } from './contract/views/limits.js';
 import { openCallbackDesk } from './gate/callback-desk.js';
 import { openDoor } from './gate/door.js';
 import type { Parts } from './gate/parts.js';
@@ -89,6 +90,7 @@ export async function startGateway(config: Config, joints: Joints = {}): Promise
   });
   const contracts = await serveCatalogue({
     folder: config.contracts.folder, env: process.env, store, reloadMs: config.contracts.reloadMs,
+    limits: readViewLimits(config.contracts.viewLimits?.trim().split(/ +/) ?? []),
     defaults: {
       attempts: config.execution.attempts, elapsedMs: config.execution.elapsedMs,
       upstreamDeadlineMs: config.execution.upstreamDeadlineMs, connectTimeoutMs: config.execution.connectTimeoutMs,

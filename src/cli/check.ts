@@ -5,22 +5,24 @@ import { readSourceText } from '../contract/load.js';
 import type { Catalogue } from '../contract/plan.js';
 import { sarifLog } from '../contract/sarif.js';
 import { contradicts, formatStateSpaces, stateSpaces } from '../contract/state-space.js';
+import { limitProblems, type ViewLimits } from '../contract/views/limits.js';
 import { version } from '../project.js';
-import { readArgs, UsageError } from './usage.js';
+import { limitOption, readArgs, readLimits, UsageError } from './usage.js';
 
 const formats = ['human', 'json', 'sarif'] as const;
 
 /**
  * `callgate check`: every diagnostic of a contracts folder in one run. 1 when one of them is an error. With `--exhaustive` also every state
- * with every action of every transition table, and 1 where a table contradicts itself.
+ * with every action of every transition table, and 1 where a table contradicts itself; with `--limit` how much the views for models may be.
  */
 export async function check(args: string[]): Promise<number> {
-  const { positionals, values } = readArgs(args, { format: { type: 'string', default: 'human' }, exhaustive: { type: 'boolean', default: false } }, 1);
+  const { positionals, values } = readArgs(args, { format: { type: 'string', default: 'human' }, exhaustive: { type: 'boolean', default: false }, limit: limitOption }, 1);
   const format = formats.find((known) => known === values.format);
   if (!format) throw new UsageError('`--format` is `human`, `json` or `sarif`');
   if (values.exhaustive && format === 'sarif') throw new UsageError('`--exhaustive` is told as `human` or `json`');
   const folder = positionals[0] ?? defaultFolder();
-  const { catalogue, diagnostics } = examine(folder);
+  const limits = readLimits(values.limit);
+  const { catalogue, diagnostics } = within(limits, examine(folder));
   if (catalogue && values.exhaustive) return exhaustively(format, folder, diagnostics, catalogue);
   print(format, folder, diagnostics, catalogue);
   return catalogue ? 0 : 1;
@@ -37,9 +39,16 @@ function defaultFolder(): string {
   return process.env['CALLGATE_CONTRACTS_FOLDER'] ?? 'contracts';
 }
 
-function examine(folder: string): { catalogue: Catalogue | null; diagnostics: Diagnostic[] } {
+interface Examined { catalogue: Catalogue | null; diagnostics: Diagnostic[] }
+
+function examine(folder: string): Examined {
   const compiled = compileFolder(folder, process.env);
   return 'diagnostics' in compiled ? { catalogue: null, diagnostics: compiled.diagnostics } : { catalogue: compiled.catalogue, diagnostics: compiled.warnings };
+}
+
+function within(limits: ViewLimits, examined: Examined): Examined {
+  const over = examined.catalogue ? limitProblems(examined.catalogue, limits) : [];
+  return over.length > 0 ? { catalogue: null, diagnostics: [...over, ...examined.diagnostics] } : examined;
 }
 
 function exhaustively(format: (typeof formats)[number], folder: string, diagnostics: readonly Diagnostic[], catalogue: Catalogue): number {

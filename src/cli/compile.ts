@@ -1,44 +1,29 @@
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { formatDiagnostics } from '../contract/diagnostics.js';
 import type { Catalogue } from '../contract/plan.js';
-import { type Dialect, dialects } from '../contract/views/dialects.js';
+import { dialects } from '../contract/views/dialects.js';
 import { evaluatorView } from '../contract/views/evaluator.js';
+import { viewProblems } from '../contract/views/limits.js';
 import { modelTool } from '../contract/views/model.js';
 import { type DialectView, projectTools } from '../contract/views/project.js';
 import { cedarSchema, policySchemaOf } from '../policy/schema.js';
 import { compiledOrTold } from './check.js';
-import { readArgs, UsageError } from './usage.js';
+import { limitOption, readArgs, readLimits } from './usage.js';
 
 /** `callgate compile`: the views of a contracts folder, their sizes, and 1 where a view is more than its provider takes. */
 export async function compile(args: string[]): Promise<number> {
-  const { positionals, values } = readArgs(args, { out: { type: 'string' }, limit: { type: 'string', multiple: true } }, 1);
-  const limits = readLimits(values.limit ?? []);
+  const { positionals, values } = readArgs(args, { out: { type: 'string' }, limit: limitOption }, 1);
+  const limits = readLimits(values.limit);
   const catalogue = compiledOrTold(positionals[0]);
   if (!catalogue) return 1;
   const tools = [...catalogue.tools.values()].map(modelTool);
-  const views = dialects.map((dialect) => projectTools(tools, dialect, limits));
+  const views = dialects.map((dialect) => projectTools(tools, dialect, limits[dialect]?.tools));
   if (values.out !== undefined) writeViews(values.out, catalogue, views);
   console.log(report(views));
-  const over = views.filter(({ projection }) => projection.over_limit);
-  for (const { dialect, projection } of over) {
-    console.error(
-      `catalogue_too_large: ${dialect} takes ${projection.limit} tools in one request, and the catalogue has ${projection.tools}.\n` +
-        `Publish fewer, or give each agent's key its own (callgate keys create --tool) and set --limit ${dialect}=none.`,
-    );
-  }
+  const over = views.flatMap((view) => viewProblems(view, limits));
+  if (over.length > 0) console.error(formatDiagnostics(over, () => undefined));
   return over.length > 0 ? 1 : 0;
-}
-
-/** `DIALECT=COUNT`, or `DIALECT=none`. */
-function readLimits(given: readonly string[]): Partial<Record<Dialect, number | null>> {
-  const limits = given.map((text): [Dialect, number | null] => {
-    const [name, count = ''] = text.split('=');
-    const dialect = dialects.find((known) => known === name);
-    if (!dialect || !/^(none|[1-9]\d{0,6})$/.test(count))
-      throw new UsageError(`\`--limit ${text}\` is not DIALECT=COUNT or DIALECT=none; dialects are ${dialects.join(', ')}`);
-    return [dialect, count === 'none' ? null : Number(count)];
-  });
-  return Object.fromEntries(limits);
 }
 
 function writeViews(folder: string, catalogue: Catalogue, views: readonly DialectView[]): void {

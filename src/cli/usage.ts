@@ -1,5 +1,6 @@
 /** Options of a subcommand, read strictly: a misspelt one is told, never ignored. */
 import { parseArgs, type ParseArgsConfig } from 'node:util';
+import { readViewLimits, type ViewLimits } from '../contract/views/limits.js';
 import { type Config, describeProblems, loadConfig } from '../config/index.js';
 
 export class UsageError extends Error {}
@@ -11,6 +12,17 @@ export function readArgs<T extends NonNullable<ParseArgsConfig['options']>>(args
     return read;
   } catch (error) {
     throw new UsageError(`${(error as Error).message}; see \`callgate help\``);
+  }
+}
+
+/** Of `--limit`, which may be said several times. */
+export const limitOption = { type: 'string', multiple: true } as const;
+
+export function readLimits(given: readonly string[] = []): ViewLimits {
+  try {
+    return readViewLimits(given);
+  } catch (error) {
+    throw new UsageError(`--limit: ${(error as Error).message}`);
   }
 }
 

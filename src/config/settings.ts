@@ -15,6 +15,8 @@ const secret = (description: string) => optional(description, {}, { expected: 't
 const secretFile = (name: string) =>
   optional(`A file that holds \`${name}\`, for secrets that are mounted. Its last line break is not part of it.`, {}, { kind: 'path', expected: 'a path' });
 
+const viewLimit = '(openai-chat|openai-responses|anthropic|gemini|mcp)((\\.(tools|bytes|tokens))?=(none|[1-9][0-9]{0,8}))?';
+
 export const configSchema = Type.Object({
   mode: choice(['development', 'production'], 'development',
     'In `production` Callgate refuses to start without a database, and with secrets that are missing, short or guessable. `NODE_ENV=production` means the same where this is not set.'),
@@ -39,6 +41,8 @@ export const configSchema = Type.Object({
   contracts: section('The contracts to serve.', {
     folder: path('contracts', 'The folder of contracts and policies.'),
     reload: duration('2s', 'How often the folder is looked at for changes; 0ms: only at the start. An invalid set never replaces a valid one.', ['0ms', '1h']),
+    view_limits: optional('The dialects that agents use, with how much their view of the contracts may be: `openai-chat` (what its provider is known to take), `openai-chat=100` (tools), `anthropic.tokens=20000`, `anthropic.bytes=80000`, with spaces between. A set that is more is not served (`CG620`). Without any, no view is held to a limit.',
+      { pattern: `^${viewLimit}( +${viewLimit})*$` }, { expected: 'dialects with limits, for instance `openai-chat anthropic.tokens=20000`' }),
   }),
   secrets: section('Keys of the gateway itself. Development makes its own; each replica of one installation has the same.', {
     key_pepper: secret('Keys the HMAC under which API keys are stored. Changing it invalidates every key.'),

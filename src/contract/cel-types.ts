@@ -9,7 +9,7 @@ import { inPlaceSchemas, isSchemaObject, resolve } from './schema-subset.js';
 export interface CelType {
   /** As the checker writes it: `int`, `list<string>`, a class name. */
   readonly name: string;
-  /** @throws TypeError when the value is not of this type. Objects are decoded once: a value in a scope must not be changed. */
+  /** @returns undefined for what cannot be read here. @throws TypeError when the value is not of this type. Objects are decoded once: a value in a scope must not be changed. */
   decode(value: unknown): unknown;
   /** Of a class: its members; an absent or null one cannot be read, only asked for with `has`. */
   readonly fields?: ReadonlyMap<string, CelType>;

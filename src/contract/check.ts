@@ -17,20 +17,20 @@ import type { SourceFile } from './source.js';
 import type { ToolEntry, Tools } from './tool-entry.js';
 
 /** @param policies null where some could not be read: they might be what constrains an argument */
-export function checkTool(entry: ToolEntry, compiled: CompiledTool, policies: readonly Policy[] | null, findings: Findings): void {
+export function checkTool(entry: ToolEntry, compiled: CompiledTool, tools: Tools, policies: readonly Policy[] | null, findings: Findings): void {
   checkShown(entry, findings);
   checkNames(entry, findings);
   checkExamples(entry, compiled, findings);
   checkErrors(entry, findings);
   checkAuthority(entry, compiled, policies, findings);
   if (entry.source.effect === 'none') checkRead(entry, findings);
-  else checkWrite(entry, compiled, findings);
+  else checkWrite(entry, compiled, tools, findings);
 }
 
-function checkWrite(entry: ToolEntry, compiled: CompiledTool, findings: Findings): void {
+function checkWrite(entry: ToolEntry, compiled: CompiledTool, tools: Tools, findings: Findings): void {
   checkEffects(entry, compiled, findings);
   checkAmbiguity(entry, compiled, findings);
-  checkLegality(entry, findings);
+  checkLegality(entry, tools, findings);
 }
 
 /** What would never be shown was meant for something. */
@@ -39,7 +39,7 @@ function checkShown({ source, file, path }: ToolEntry, findings: Findings): void
   if ((source.public ?? []).length > 0 && !shows) findings.key(file, [...path, 'public'], 'CG303', 'no error is mapped whose members could be shown');
 }
 
-function checkNames({ source, file, path, document }: ToolEntry, findings: Findings): void {
+function checkNames({ source, args, file, path, document }: ToolEntry, findings: Findings): void {
   const properties = isSchemaObject(source.args['properties']) ? source.args['properties'] : {};
   if (!/^(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)(-[0-9A-Za-z.-]+)?$/.test(source.version))
     findings.value(file, [...path, 'version'], 'CG608', `\`${source.version}\` is not a semantic version`);
@@ -55,7 +55,7 @@ function checkNames({ source, file, path, document }: ToolEntry, findings: Findi
       findings.key(file, [...path, 'bind', name], 'CG502', `\`${name}\` is bound, and the model could send it as an argument too`);
   }
   const known = (name: string, place: Path): void => {
-    if (Object.hasOwn(properties, name)) return;
+    if (!args || Object.hasOwn(properties, name)) return; // what a broken schema declares is not known
     const meant = nearest(name, Object.keys(properties));
     findings.value(file, place, 'CG615', `there is no argument \`${name}\`${meant ? `; did you mean \`${meant}\`?` : ''}`);
   };
@@ -172,10 +172,12 @@ function checkAuthority(
   }
 }
 
-/** A write on an entity with a transition table has to be legal somewhere. */
-function checkLegality({ name, source, file, path, document }: ToolEntry, findings: Findings): void {
+/** A write on an entity with a transition table has to be legal somewhere. An action of the table that is no tool was reported, and may have been meant. */
+function checkLegality({ name, source, file, path, document }: ToolEntry, tools: Tools, findings: Findings): void {
   const entity = source.entity === undefined ? undefined : document.entities?.[source.entity];
-  if (!entity?.transitions || Object.values(entity.transitions).some((actions) => Object.hasOwn(actions, name))) return;
+  if (!entity?.transitions) return;
+  const actions = new Set(Object.values(entity.transitions).flatMap((row) => Object.keys(row)));
+  if (actions.has(name) || [...actions].some((action) => !tools.entries.has(action) && !tools.broken.has(action))) return;
   findings.value(file, [...path, 'entity'], 'CG611', `\`${name}\` is legal in no state of \`${source.entity}\``);
 }
 
@@ -223,6 +225,11 @@ function checkStates(file: SourceFile, path: Path, entity: EntitySource, states:
   });
 }
 
+/** Its entity is misspelt, which is reported there. */
+function actsOnNothingKnown({ source: { entity }, document: { entities = {} } }: ToolEntry): boolean {
+  return entity !== undefined && !Object.hasOwn(entities, entity);
+}
+
 function checkActions(file: SourceFile, name: string, entity: EntitySource, tools: Tools, findings: Findings): void {
   for (const [state, actions] of Object.entries(entity.transitions ?? {})) {
     for (const action of Object.keys(actions)) {
@@ -232,7 +239,7 @@ function checkActions(file: SourceFile, name: string, entity: EntitySource, tool
         const meant = nearest(action, tools.entries.keys());
         if (!tools.broken.has(action))
           findings.key(file, place, 'CG106', `there is no tool \`${action}\`${meant ? `; did you mean \`${meant}\`?` : ''}`);
-      } else if (entry.file !== file || !acts(entry.source, name) || entry.source.effect === 'none') {
+      } else if (entry.file !== file || entry.source.effect === 'none' || !(acts(entry.source, name) || actsOnNothingKnown(entry))) {
         findings.key(file, place, 'CG612', `\`${action}\` is not a write on \`${name}\``);
       }
     }

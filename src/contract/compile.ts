@@ -62,7 +62,7 @@ function compile(source: ContractSource, env: Environment, defaults: ContractDef
   for (const entry of tools.entries.values()) {
     try {
       const compiled = compileTool(entry, references, upstreams.get(entry.file)!, digestTool(entry, tools));
-      checkTool(entry, compiled, problems.length > 0 ? null : policies, findings);
+      checkTool(entry, compiled, tools, problems.length > 0 ? null : policies, findings);
       lintTool(entry, findings);
     } catch (thrown) {
       if (!(thrown instanceof RangeError)) throw thrown;
@@ -70,7 +70,7 @@ function compile(source: ContractSource, env: Environment, defaults: ContractDef
     }
   }
   // What cannot be read is not known to policies either, and was reported.
-  if (unread.length === 0 && tools.broken.size === 0) checkPolicies(policies, tools, findings);
+  if (unread.length === 0 && tools.whole) checkPolicies(policies, tools, findings);
   const diagnostics = sorted([...unread, ...findings.list]);
   const failed = diagnostics.some(({ severity }) => severity === 'error');
   return failed ? { diagnostics } : { catalogue: assemble(source, tools), warnings: diagnostics };

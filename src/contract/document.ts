@@ -17,6 +17,7 @@ export interface UpstreamSource {
   base_url: string;
   auth?: { header: string; value_from: string; prefix?: string };
   limits?: { concurrency?: number; connect_timeout?: string; deadline?: string };
+  error_body?: JsonObject;
   callbacks?: CallbacksSource;
 }
 
@@ -129,6 +130,7 @@ export interface ToolSource {
   http: HttpSource;
   idempotency?: { honoured: boolean; window?: string };
   effects?: { creates?: string; changes?: string[]; never?: string[] };
+  error_body?: JsonObject;
   errors?: ErrorSource[];
   not_found?: string;
   readback?: ReadbackSource;
@@ -136,7 +138,7 @@ export interface ToolSource {
   on_unknown?: 'reconcile' | 'review';
   retry?: { attempts?: number; elapsed?: string };
   approval?: ApprovalSource[];
-  async?: { accepted: string; poll: 'readback'; deadline: string; callback?: CallbackSource };
+  async?: { accepted: string; body?: JsonObject; poll: 'readback'; deadline: string; callback?: CallbackSource };
   compensate?: { tool: string; args: Record<string, ValueSource> };
   redact?: string[];
   public?: string[];

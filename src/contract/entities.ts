@@ -72,7 +72,9 @@ class EntityCompiler {
     private readonly bound: CompiledBind,
     private readonly uses: ReadonlyMap<string, EntityUse>,
   ) {
-    this.names = given;
+    const unresolved = [entry.source.entity, ...(entry.source.touches ?? [])].filter((name) => name !== undefined && !uses.has(name)) as string[];
+    // What reads the entity by the name that was meant is not reported as well.
+    this.names = unresolved.length > 0 ? given.with(Object.fromEntries(unresolved.map((name) => [name, celUnknown]))) : given;
     const observed = Object.entries(entry.source.observe ?? {}).map(([name, source]) => [name, mentioned(source)] as const);
     this.mentions = new Map([...observed, ...[...uses].map(([name, { source }]) => [name, mentionedBy(source)] as const)]);
     this.circular = this.circles();

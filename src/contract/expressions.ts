@@ -148,7 +148,8 @@ export class Names {
         const context: Record<string, unknown> = Object.create(null) as Record<string, unknown>;
         for (const { name, type: declared, lazy } of reads) {
           const value = lazy ? once(lazy, scope, lets) : scope[name];
-          if (value !== undefined && value !== null) context[name] = declared.decode(value);
+          const decoded = value === undefined || value === null ? undefined : declared.decode(value);
+          if (decoded !== undefined) context[name] = decoded;
         }
         return convert(run(context));
       } catch (thrown) {

@@ -1,3 +1,7 @@
+const longest = 64;
+/** A list that is longer is looked through no further: a suggestion is a courtesy, and thousands of misspelt names each ask for one. */
+const mostCandidates = 5_000;
+
 /** The allowed name that a misspelt one most likely meant; undefined when nothing is close. */
 export function nearest(name: string, allowed: Iterable<string>): string | undefined {
   return nearestFew(name, allowed, 1)[0];
@@ -5,13 +9,15 @@ export function nearest(name: string, allowed: Iterable<string>): string | undef
 
 /** The closest first, of equally close ones the first; in one pass, since a turn may misspell as many names as it has calls. */
 export function nearestFew(name: string, allowed: Iterable<string>, count: number): string[] {
-  const wanted = name.slice(0, 64).toLowerCase();
+  const wanted = name.slice(0, longest).toLowerCase();
   const letters = lettersOf(wanted);
   const found: { candidate: string; distance: number }[] = [];
   let enough = Math.max(1, Math.floor(wanted.length / 2)) + 1;
+  let looked = 0;
   for (const candidate of allowed) {
-    if (Math.abs(candidate.length - wanted.length) >= enough) continue;
-    const close = candidate.slice(0, 64).toLowerCase();
+    if (++looked > mostCandidates || enough <= 1) break;
+    if (candidate === name || Math.abs(candidate.length - wanted.length) >= enough) continue;
+    const close = candidate.slice(0, longest).toLowerCase();
     if (Math.max(wanted.length, close.length) - inCommon(letters, close) >= enough) continue;
     const distance = editDistance(wanted, close, enough);
     if (distance >= enough) continue;
@@ -39,8 +45,17 @@ function inCommon(wanted: Int8Array, text: string): number {
   return common;
 }
 
-/** Insertions, deletions, substitutions and swaps of neighbours (restricted Damerau-Levenshtein); `enough` as soon as it is no less. */
+/** What two names begin and end with alike costs nothing, and names of one catalogue are alike for the most part. */
 function editDistance(a: string, b: string, enough: number): number {
+  let start = 0;
+  while (start < a.length && a.charCodeAt(start) === b.charCodeAt(start)) start++;
+  let [endA, endB] = [a.length, b.length];
+  while (endA > start && endB > start && a.charCodeAt(endA - 1) === b.charCodeAt(endB - 1)) [endA, endB] = [endA - 1, endB - 1];
+  return Math.max(endA, endB) - start <= 1 ? Math.max(endA, endB) - start : distanceOf(a.slice(start, endA), b.slice(start, endB), enough);
+}
+
+/** Insertions, deletions, substitutions and swaps of neighbours (restricted Damerau-Levenshtein); `enough` as soon as it is no less. */
+function distanceOf(a: string, b: string, enough: number): number {
   let [before, last, row]: [number[], number[], number[]] = [[], Array.from({ length: b.length + 1 }, (_, j) => j), []];
   for (let i = 1; i <= a.length; i++) {
     row[0] = i;

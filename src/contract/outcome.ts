@@ -27,9 +27,10 @@ function impliedNext(outcome: Outcome): NextAction {
   return outcome === 'committed' ? 'continue' : outcome === 'accepted' || outcome === 'unknown' ? 'wait' : 'escalate';
 }
 
-export function compileAsync(entry: ToolEntry, site: Site, { sending, answered }: { sending: Names; answered: Names }): ToolPlan['async'] {
-  const { source, path } = entry;
+export function compileAsync(entry: ToolEntry, site: Site, sending: Names): ToolPlan['async'] {
+  const { source, path, acceptedBody } = entry;
   if (!source.async) return null;
+  const answered = sending.with({ ...responseTypes, body: acceptedBody });
   const accepted = site.expression([...path, 'async', 'accepted'], source.async.accepted, answered, 'bool');
   return { accepted, deadlineMs: durationMs(source.async.deadline), callback: compileCallback(entry, site, sending) };
 }

@@ -1,4 +1,4 @@
-import { type Diagnostic, diagnosticHelp, type DiagnosticCode, severityOf } from './diagnostics.js';
+import { type Diagnostic, diagnosticHelp, diagnosticTexts, type DiagnosticCode, severityOf } from './diagnostics.js';
 
 /**
  * SARIF 2.1.0, as code scanners and editors read it.
@@ -20,7 +20,7 @@ export function sarifLog(diagnostics: readonly Diagnostic[], version: string): o
 }
 
 function rule(code: DiagnosticCode): object {
-  return { id: code, help: { text: diagnosticHelp[code] }, defaultConfiguration: { level: severityOf(code) } };
+  return { id: code, shortDescription: { text: diagnosticTexts[code].what }, help: { text: diagnosticHelp[code] }, defaultConfiguration: { level: severityOf(code) } };
 }
 
 function result({ file, line, column, code, severity, message, help }: Diagnostic, codes: readonly DiagnosticCode[]): object {

@@ -70,7 +70,7 @@ export function schemaProblems(root: JsonObject, use: Use): SchemaProblem[] {
   const problems: SchemaProblem[] = [];
   const places = new Set<Json>([root]);
   if (use === 'args' && root['type'] !== 'object')
-    problems.push({ path: [], code: 'CG605', message: 'the arguments of a tool are one object: `type: object` is missing' });
+    problems.push({ path: ['type'], code: 'CG605', message: 'the arguments of a tool are one object: `type: object` is missing' });
   const walk = (schema: Json, path: Path): void => {
     if (!isSchemaObject(schema)) return;
     problems.push(...[...ownProblems(schema, use), ...idle(schema)].map((problem) => ({ ...problem, path: [...path, ...problem.path] })));

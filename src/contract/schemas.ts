@@ -6,7 +6,7 @@ import { parseStrict } from '../strict-json.js';
 import { fieldErrors } from './field-errors.js';
 import { linearPattern } from './linear-pattern.js';
 import type { ArgumentsVerdict } from './plan.js';
-import { fromPointer, valueAt } from './pointer.js';
+import { fromPointer, type Path, valueAt } from './pointer.js';
 import { canonicalText } from '../canonical.js';
 import { admittedFormats, close, inPlaceSchemas, isSchemaObject, maxUniqueItems, subschemas } from './schema-subset.js';
 
@@ -24,19 +24,25 @@ export interface Validator {
   errors(value: Json): ErrorObject[];
 }
 
+export class InvalidSchema extends Error {
+  constructor(message: string, readonly path: Path) {
+    super(message);
+  }
+}
+
 export class SchemaCompiler {
   private readonly verdicts = generator({ allErrors: false, messages: false });
   private readonly reasons = generator({ allErrors: true, verbose: true });
 
   /**
    * Checked now, generated later: a schema in which `schemaProblems` finds nothing and which the meta-schema admits can be generated.
-   * @throws Error when it is not valid JSON Schema.
+   * @throws InvalidSchema with the place of what is not JSON Schema.
    */
   validator(schema: Json): Validator {
     const { verdicts, reasons } = this;
     if (verdicts.validateSchema(schema as object) !== true) {
       reasons.validateSchema(schema as object);
-      throw new Error(reasons.errorsText(reasons.errors?.slice(0, 1), { dataVar: 'it' }));
+      throw new InvalidSchema(reasons.errorsText(reasons.errors?.slice(0, 1), { dataVar: 'it' }), fromPointer(reasons.errors?.[0]?.instancePath ?? ''));
     }
     let holds: ValidateFunction | undefined;
     let explains: ValidateFunction | undefined;

@@ -51,7 +51,7 @@ export function compileScope(entry: ToolEntry, references: References, site: Sit
   const entities = compileEntities(entry, references, site, entry.source.bind ? asked.with({ bound: bound.type }) : asked, bound);
   const { names: deciding, lets } = compileLets(entry, site, entities.names);
   const sending = deciding.with({ operation: operationType });
-  return { deciding, sending, answered: sending.with(responseTypes), bound, entities, lets };
+  return { deciding, sending, answered: sending.with({ ...responseTypes, body: entry.errorBody }), bound, entities, lets };
 }
 
 const nothingBound: CompiledBind = { bind: {}, bindLast: {}, lasts: [], type: celClass('bound', new Map()) };

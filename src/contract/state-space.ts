@@ -16,6 +16,8 @@ export interface StateSpace {
   without_row: string[];
   /** Writes that change the entity (`touches`) without being actions of its table. */
   touching: string[];
+  /** Reads that name the entity: no row judges them, so they are made in every state. */
+  reading: string[];
 }
 
 export function stateSpaces(catalogue: Catalogue): StateSpace[] {
@@ -32,7 +34,9 @@ export function contradicts({ unreachable, without_row: withoutRow }: StateSpace
 function spaceOf({ service, tools }: ContractDocument, name: string, entity: EntitySource, states: readonly string[]): StateSpace {
   const { initial = [], external = [], transitions = {} } = entity;
   const writes = Object.entries(tools).filter(([, { effect }]) => effect !== 'none');
-  const actions = writes.filter(([, tool]) => tool.entity === name).map(([tool]) => tool);
+  // A touched entity's table judges those that it lists.
+  const listed = new Set(Object.values(transitions).flatMap((row) => Object.keys(row)));
+  const actions = writes.filter(([tool, { entity: own }]) => own === name || listed.has(tool)).map(([tool]) => tool);
   const next = (state: string, tool: string): string | null => transitions[state]?.[tool] ?? null;
   const reached = reachable([...initial, ...external], (state) => Object.values(transitions[state] ?? {}));
   const entered = (state: string): StateSpace['states'][number]['entered'] =>
@@ -44,7 +48,8 @@ function spaceOf({ service, tools }: ContractDocument, name: string, entity: Ent
     unreachable: states.filter((state) => !reached.has(state)),
     dead_ends: states.filter((state) => Object.keys(transitions[state] ?? {}).length === 0),
     without_row: actions.filter((tool) => states.every((state) => next(state, tool) === null)),
-    touching: writes.filter(([, tool]) => tool.entity !== name && tool.touches?.includes(name)).map(([tool]) => tool),
+    touching: writes.filter(([tool, source]) => source.entity !== name && source.touches?.includes(name) && states.every((state) => next(state, tool) === null)).map(([tool]) => tool),
+    reading: Object.entries(tools).filter(([, tool]) => tool.effect === 'none' && tool.entity === name).map(([tool]) => tool),
   };
 }
 
@@ -71,6 +76,7 @@ function formatted(space: StateSpace): string {
     ['CONTRADICTION: legal in no state', space.without_row],
     ['nothing can be done any more in', space.dead_ends],
     ['changed, outside the table, by', space.touching],
+    ['read in every state by', space.reading],
   ];
   return [
     `${space.service}.${space.entity}: ${space.states.length} states, ${tools.length} actions, \`-\` is illegal`,

@@ -68,7 +68,9 @@ function shown(observation: ObservationPlan): RecordType {
 
 /** A result that is no object is observed as `{ value }`; one that only sometimes is has nothing that a policy could rest on. */
 function resultOf(schema: ToolPlan['resultSchema']): RecordType {
-  return recordOf(schema) ?? record({}, new Map([['value', 'the observation is not an object']]));
+  const why = 'the observation need not be an object: its schema lacks `type: object`';
+  const named = Object.keys((schema['properties'] ?? {}) as object).map((name) => [name, why] as const);
+  return recordOf(schema) ?? record({}, new Map([['value', 'the observation is not an object'], ...named]));
 }
 
 /** The declared version replaces a member of that name, and an answer may come without it. */

@@ -4,7 +4,7 @@ import { describe, expect, it } from 'vitest';
 import { parse } from 'yaml';
 import { settings } from '../../src/config/registry.js';
 import { nameInCode } from '../../src/config/settings.js';
-import { type DiagnosticCode, diagnosticHelp } from '../../src/contract/diagnostics.js';
+import { diagnosticHelp } from '../../src/contract/diagnostics.js';
 import { problems } from '../../src/errors.js';
 import { dispositions, nextActions, operationStates } from '../../src/model.js';
 import { projectFile } from '../../src/project.js';
@@ -80,25 +80,4 @@ describe('the pages name all that there is', () => {
       !settled.includes(path) && !code.some((text) => text.includes(`config.${section}.${nameInCode(key, meaning.kind)}`))).map(({ path }) => path);
     expect(claimed.sort()).toEqual(idle.sort());
   });
-
-  it('docs/diagnostics.md: what the compiler reports', async () => {
-    await expect(diagnosticsPage()).toMatchFileSnapshot(projectFile('docs', 'diagnostics.md'));
-  });
 });
-
-const families: Record<string, string> = {
-  CG0: 'Reading and shape', CG1: 'Preconditions resolve', CG2: 'Effects are named', CG3: 'Errors map', CG4: 'Ambiguity resolves', CG5: 'Authority is mechanical', CG6: 'Lints', CG9: 'Left open by an import',
-};
-
-function diagnosticsPage(): string {
-  const codes = Object.keys(diagnosticHelp) as DiagnosticCode[];
-  const sections = Object.entries(families).map(([family, title]) => {
-    const rows = codes.filter((name) => name.startsWith(family)).map((name) => `| \`${name}\` | ${diagnosticHelp[name].replaceAll('|', '\\|')} |`);
-    return `## ${title}\n\n| code | how to mend it |\n|---|---|\n${rows.join('\n')}\n`;
-  });
-  return [
-    '# Diagnostics\n\n<!-- Generated from src/contract/diagnostics.ts; `npx vitest run test/docs -u` writes it again. -->\n',
-    'What `callgate check` reports, and the gateway at its start: all of it in one run, each with file, line and column, what is wrong, and this.\nCodes are stable.\n',
-    ...sections,
-  ].join('\n');
-}

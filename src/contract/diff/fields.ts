@@ -42,8 +42,11 @@ export function toolChanges(old: Declared, now: Declared): FieldChange[] {
 function governed({ name, source, document }: Declared): Record<string, Json> {
   const { version: _, ...members } = source;
   const entities = Object.entries(document.entities ?? {}).filter(([entity, { observe }]) => acts(source, entity) || observe?.tool === name);
+  const errorBody = source.error_body ?? document.upstream.error_body;
+  const reads = source.errors !== undefined || source.not_found !== undefined;
   return {
     ...(members as unknown as JsonObject),
+    ...(errorBody && reads ? { error_body: errorBody } : {}),
     service: document.service,
     entities: Object.fromEntries(entities.map(([entity, declared]) => [entity, concerning(name, declared)])),
   };

@@ -25,16 +25,11 @@ export interface DialectView {
   projection: Projection;
 }
 
-/** @param limits tools in one request, where they differ from what is known of the provider. */
-export function projectTools(
-  tools: readonly ModelTool[],
-  dialect: Dialect,
-  limits: Partial<Record<Dialect, number | null>> = {},
-): DialectView {
+/** @param limit tools in one request, where it differs from what is known of the provider. */
+export function projectTools(tools: readonly ModelTool[], dialect: Dialect, limit: number | null = rules[dialect].tools): DialectView {
   const each = tools.map((tool) => projectTool(tool, dialect));
   const taken = each.flatMap(({ entry }) => (entry ? [entry] : []));
   const wrapped = dialect === 'gemini' && taken.length > 0 ? [{ functionDeclarations: taken }] : taken;
-  const limit = limits[dialect] === undefined ? rules[dialect].tools : limits[dialect];
   const strict = each.flatMap(({ strict: claim }) => (claim ? [claim] : []));
   return {
     dialect,

@@ -231,8 +231,8 @@ describe('case-60: far too many tools', () => {
   });
 
   test('the limit is the operator’s to set', () => {
-    expect(projectTools(many(30), 'anthropic', { anthropic: 20 }).projection).toMatchObject({ limit: 20, over_limit: true });
-    expect(projectTools(many(200), 'openai-chat', { 'openai-chat': null }).projection).toMatchObject({ limit: null, over_limit: false });
+    expect(projectTools(many(30), 'anthropic', 20).projection).toMatchObject({ limit: 20, over_limit: true });
+    expect(projectTools(many(200), 'openai-chat', null).projection).toMatchObject({ limit: null, over_limit: false });
   });
 });
 
