@@ -16,8 +16,17 @@ const targets = { compileMs: 2000, rssMb: 300, loadMs: 200 };
 const args = { order_id: 'O0-417', amount: 2500, currency: 'GBP' };
 const wrong = { order_id: 'O0-417', amount: 0, curency: 'GBP' };
 
+const many = 5000;
+/** Definitions of one schema, each inside the one before: the most that the language admits. */
+const chained = 150;
+
 if (process.argv[2] === 'once') console.log(JSON.stringify(once(process.argv[3])));
-else report(Number(process.argv[2] ?? 500));
+else if (process.argv[2] === 'check') console.log(JSON.stringify(checked(process.argv[3])));
+else {
+  report(Number(process.argv[2] ?? 500));
+  reportCheck(`check ${many} tools`, catalogueOf(many), 3);
+  reportCheck(`a chain of ${chained} $defs`, chainOf(chained), 5);
+}
 
 /** Copies of the example with names and bounds of their own, seven tools a file, so that no two schemas are the same text. */
 function catalogueOf(tools) {
@@ -32,6 +41,25 @@ function catalogueOf(tools) {
     writeFileSync(join(folder, `retail-${n}.yaml`), bounded.replace('service: retail', `service: retail-${n}`).replaceAll('O-41', `O${n}-41`));
   }
   return folder;
+}
+
+function chainOf(length) {
+  const folder = mkdtempSync(join(tmpdir(), 'callgate-bench-'));
+  const $defs = Object.fromEntries(Array.from({ length }, (_, i) => [`d${i}`, i < length - 1 ? { type: 'object', properties: { a: { $ref: `#/$defs/d${i + 1}` } } } : { type: 'integer' }]));
+  const schema = { type: 'object', properties: { a: { $ref: '#/$defs/d0' } }, $defs };
+  const tool = { version: '1.0.0', effect: 'none', purpose: 'Go down.', args: schema, result: schema, http: { method: 'GET', path: '/x' } };
+  writeFileSync(join(folder, 'chain.json'), JSON.stringify({ callgate: 1, service: 's', upstream: { base_url: 'http://127.0.0.1:9' }, tools: { tool } }));
+  return folder;
+}
+
+function checked(folder) {
+  const before = process.cpuUsage();
+  const started = performance.now();
+  const compiled = compileFolder(folder, {});
+  const checkMs = performance.now() - started;
+  const { user, system } = process.cpuUsage(before);
+  if ('diagnostics' in compiled) throw new Error(JSON.stringify(compiled.diagnostics[0]));
+  return { checkMs, cpuMs: (user + system) / 1000, rssMb: process.resourceUsage().maxRSS / 1024 };
 }
 
 function once(folder) {
@@ -69,10 +97,20 @@ function perCall(tool) {
   return { argumentsUs: us(() => tool.checkArguments(args)), refusedUs: us(() => tool.checkArguments(wrong)), callUs: us(() => decide(tool)) };
 }
 
-function report(tools) {
-  const folder = catalogueOf(tools);
-  const runs = Array.from({ length: 5 }, () => JSON.parse(execFileSync(process.execPath, [fileURLToPath(import.meta.url), 'once', folder], { encoding: 'utf8' })));
+function processes(kind, folder, count) {
+  const runs = Array.from({ length: count }, () => JSON.parse(execFileSync(process.execPath, [fileURLToPath(import.meta.url), kind, folder], { encoding: 'utf8' })));
   rmSync(folder, { recursive: true });
+  return runs;
+}
+
+function reportCheck(what, folder, count) {
+  const runs = processes('check', folder, count);
+  const middle = (name) => runs.map((run) => run[name]).sort((a, b) => a - b)[Math.floor(count / 2)].toFixed(0);
+  console.log(`${what.padEnd(20)} ${middle('checkMs')} ms, ${middle('cpuMs')} ms of CPU, ${middle('rssMb')} MB`);
+}
+
+function report(tools) {
+  const runs = processes('once', catalogueOf(tools), 5);
   const middle = (name) => runs.map((run) => run[name]).sort((a, b) => a - b)[2];
   const told = (name, unit, digits = 0) => `${middle(name).toFixed(digits)} ${unit}`;
   const target = (name, unit) => `(target: under ${targets[name]} ${unit}${middle(name) < targets[name] ? '' : ', NOT REACHED'})`;

@@ -17,11 +17,12 @@ const usage = `callgate: the model proposes; Callgate decides, executes at most 
   callgate migrate  [--config FILE]             bring the database schema up to date
   callgate check    [FOLDER] [--format json]    every diagnostic of contracts and policies (or sarif); exit 1 on errors
                     [--exhaustive]              and every state with every action; exit 1 where a table contradicts itself
+                    [--limit DIALECT[=COUNT]]   and the view for a dialect within what its provider, or COUNT, admits
   callgate diff     OLD NEW [--format json]     what a change of contracts means; exit 1 where a version does not say so
   callgate import openapi FILE [--tag T] [--path P] [--operation ID] [--select GLOB] [--service NAME] [--out NEW_FILE]
                                                 a draft contract with the chosen operations and what their document leaves open
   callgate compile  [FOLDER] [--out DIR]        the views that models and evaluations get, and what they cost; exit 1 over a
-                    [--limit DIALECT=COUNT]     provider's limit, unless COUNT (or none) is another
+                    [--limit DIALECT=COUNT]     provider's limit, unless COUNT (or none) is another; DIALECT.tokens=COUNT, .bytes
   callgate docs     [FOLDER] --out DIR          a page for each service, for those who approve its tools
   callgate keys create --tenant T --principal P --role ROLE [--subject S] [--purpose P] [--tool NAME]
                     [--own-keys] [--assert-subject] [--expires 90d]

@@ -18,7 +18,7 @@ describe('a changed contracts folder', () => {
   const file = join(folder, 'retail.yaml');
   beforeAll(async () => {
     cpSync(projectFile('examples', 'retail', 'contracts'), folder, { recursive: true });
-    house = await openHouse({ CALLGATE_CONTRACTS_FOLDER: folder, CALLGATE_CONTRACTS_RELOAD: '50ms' });
+    house = await openHouse({ CALLGATE_CONTRACTS_FOLDER: folder, CALLGATE_CONTRACTS_RELOAD: '50ms', CALLGATE_CONTRACTS_VIEW_LIMITS: 'openai-chat=8 anthropic.tokens=90000' });
     open = await openGateway(house);
   });
   afterAll(async () => {
@@ -68,6 +68,20 @@ describe('a changed contracts folder', () => {
     expect(await open.agent.credit({ session_id: unique('s'), arguments: { amount: 11 } })).toMatchObject({ disposition: 'executed' });
     writeFileSync(policies, text);
     await until((now) => now.refused === null);
+  });
+
+  it('case-60: is refused when the view of a dialect that agents use would be too large, and the smaller set goes on being served', async () => {
+    const [before, refusals] = [await status(), await metric('refused')];
+    const more = join(folder, 'more.yaml');
+    const tool = (name: string): string => `  ${name}:\n    { version: 1.0.0, effect: none, purpose: More., args: { type: object }, result: { type: object }, http: { method: GET, path: /more } }\n`;
+    writeFileSync(more, `callgate: 1\nservice: more\nupstream: { base_url: http://127.0.0.1:9 }\ntools:\n${tool('more_one')}${tool('more_two')}`);
+    const refused = await until((now) => now.refused !== null);
+    expect(refused).toMatchObject({ digest: before.digest, tools: before.tools });
+    expect(refused.refused?.problem).toMatch(/`contracts\.view_limits`[\s\S]*error CG620: catalogue_too_large: the view for `openai-chat` has 9 tools, and 8 are the most/);
+    expect(await metric('refused')).toBe(refusals + 1);
+    expect(await open.agent.call({ session_id: unique('s'), tool: 'more_one', arguments: {} })).toMatchObject({ http: 404 });
+    rmSync(more);
+    expect(await until((now) => now.refused === null)).toMatchObject({ digest: before.digest });
   });
 
   it('leaves an operation in flight under the digest that it began with', async () => {

@@ -631,7 +631,7 @@ function others(): Example[] {
   const inRetail = (code: DiagnosticCode, failing: string): Example => ({ code, file: 'retail.yaml', failing, mended: retailText, folder: (text) => folderWith(text).dir });
   const inFolder = (code: DiagnosticCode, file: string, whole: string, folder: string): Example => {
     const failing = readFileSync(join(folder, file), 'utf8');
-    return { code, file, failing, mended: readFileSync(join(whole, file), 'utf8'), folder: (text) => (writeFileSync(join(folder, file), text), folder) };
+    return { code, file, failing, mended: readFileSync(join(whole, file), 'utf8'), folder: (text) => rewritten(folder, file, text) };
   };
   const checkout = (code: DiagnosticCode, ...changes: Change[]): Example => inFolder(code, 'checkout.yaml', checkoutFolder(), checkoutFolder(...changes));
   const warehouse = (code: DiagnosticCode, whole: Change[], ...changes: Change[]): Example => inFolder(code, 'warehouse.yaml', warehouseFolder(...whole), warehouseFolder(...whole, ...changes));
@@ -652,6 +652,11 @@ function others(): Example[] {
     ...policies(),
     { code: 'CG601', file: 'second.yaml', failing: second('convert_temperature'), mended: second('convert_length'), folder: withSecond },
   ];
+}
+
+function rewritten(folder: string, file: string, text: string): string {
+  writeFileSync(join(folder, file), text);
+  return folder;
 }
 
 const second = (tool: string): string =>

@@ -31,6 +31,15 @@ describe('the exit', () => {
     expect(both.err).toMatch(/\n1 error and 1 warning\n$/);
   });
 
+  test('is 1 where the view of a chosen dialect is over its limit, in every form, and 0 where none was chosen', async () => {
+    const over = await run(retailFolder, '--limit', 'mcp', '--limit', 'openai-chat=5');
+    expect(over).toMatchObject({ status: 1, out: '' });
+    expect(over.err).toContain('error CG620: catalogue_too_large: the view for `openai-chat` has 7 tools, and 5 are the most');
+    expect(JSON.parse((await run(retailFolder, '--limit', 'anthropic.bytes=100', '--format', 'json')).out)).toMatchObject([{ code: 'CG620', severity: 'error', line: 1 }]);
+    expect(await run(retailFolder, '--limit', 'openai-chat', '--limit', 'anthropic.tokens=none')).toMatchObject({ status: 0 });
+    await expect(run(retailFolder, '--limit', 'openai')).rejects.toThrow(UsageError);
+  });
+
   test('is a usage error for a format that does not exist', async () => {
     await expect(run(retailFolder, '--format', 'xml')).rejects.toThrow(UsageError);
   });

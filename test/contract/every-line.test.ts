@@ -71,8 +71,8 @@ test('every slip in the contract is an error in its place, or asks for another v
   expect(new Set(slips.map(({ line }) => line)).size).toBe(lines.filter((line) => /^[^#]*[^#\s]/.test(line)).length);
   expect(there + elsewhere + versioned).toBeGreaterThan(1000);
   // What a slip takes away is told where it is missed; everything else where the slip is.
-  expect(there).toBeGreaterThan(8 * elsewhere);
-}, 240_000);
+  expect(there).toBeGreaterThan(5 * elsewhere);
+}, 600_000);
 
 test('every slip in the policy is an error in its statement, or a change that is told', () => {
   const text = policyLines.join('\n');
@@ -89,4 +89,4 @@ test('every slip in the policy is an error in its statement, or a change that is
   }
   expect(silent).toEqual([]);
   expect(misspelt.length).toBeGreaterThan(50);
-}, 120_000);
+}, 300_000);

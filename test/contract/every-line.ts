@@ -38,10 +38,12 @@ export function slipsOf(text: string): Slip[] {
     const words = typeof node.value === 'string' ? misspellings(text.slice(from, to)) : [];
     for (const [offset, by] of prose.test(path.join('.')) ? words.slice(0, 1) : words) slip('misspell', path, from, to, by, parents, text.slice(from + offset.from, from + offset.to));
     for (const by of others(node.value)) slip('value', path, from, to, by, parents, was);
-    slip('type', path, from, to, typeof node.value === 'string' ? '7' : 'x', parents, was);
+    // In a schema, or for readers, a text of another kind says what a misspelt one does.
+    const again = typeof node.value === 'string' && (prose.test(path.join('.')) || /\.(args|result)\./.test(path.join('.')));
+    if (!again) slip('type', path, from, to, typeof node.value === 'string' ? '7' : 'x', parents, was);
   };
   const walk = (node: unknown, path: readonly string[], parents: number[]): void => {
-    if (isScalar(node)) return scalar(node, path, parents);
+    if (isScalar(node)) scalar(node, path, parents);
     const flow = (node as { flow?: boolean }).flow === true;
     if (isMap(node)) for (const pair of node.items) member(pair as Pair<Scalar, Node | null>, path, parents, flow);
     if (isSeq(node)) {
@@ -76,9 +78,11 @@ function withComma(text: string, from: number, to: number): [number, number] {
 /** For readers alone: one word of each says what all would. */
 const prose = /\.(purpose|use_when|not_when|description|message|summary|creates|pattern)$|^upstream\.base_url$/;
 
-/** Each word with one letter doubled: the text once for each. */
+/** Each word with one letter doubled, where it stands first: the text once for each. */
 export function misspellings(text: string): [{ from: number; to: number }, string][] {
-  return [...text.matchAll(/[A-Za-z_]{2,}/g)].map(({ 0: word, index }) => {
+  const seen = new Set<string>();
+  const words = [...text.matchAll(/[A-Za-z_]{2,}/g)].filter(({ 0: word }) => !seen.has(word) && seen.add(word));
+  return words.map(({ 0: word, index }) => {
     const middle = index + Math.floor(word.length / 2);
     return [{ from: index, to: index + word.length }, `${text.slice(0, middle)}${text[middle]}${text.slice(middle)}`];
   });

@@ -3,6 +3,7 @@ import { afterEach, expect, test, vi } from 'vitest';
 import { check } from '../../src/cli/check.js';
 import { compileFolder } from '../../src/contract/compile.js';
 import { contradicts, formatStateSpaces, type StateSpace, stateSpaces } from '../../src/contract/state-space.js';
+import { checkoutFolder, ordersToo } from '../support/checkout.js';
 import { catalogueOf, folderWith, retailFolder, retailText } from './fixture.js';
 
 afterEach(() => {
@@ -29,6 +30,21 @@ test('every state stands with every action: where it leads, or that it is illega
   });
   expect(contradicts(order!)).toBe(false);
   expect(formatStateSpaces([order!])).toContain('PENDING    initial   CANCELLED     -');
+});
+
+test('a read that names the entity is listed beside its table, which has no row for it', () => {
+  const [order] = spacesOf(retailFolder);
+  expect(order!.reading).toEqual(['quote_credit']);
+  expect(formatStateSpaces([order!])).toContain('read in every state by: quote_credit');
+});
+
+test('states that the gateway keeps, in several tables that judge one tool', () => {
+  const [order, transaction] = spacesOf(checkoutFolder(...ordersToo));
+  expect(transaction).toMatchObject({ entity: 'transaction', unreachable: [], without_row: [], touching: [], reading: ['quote_fee'], dead_ends: ['CHARGED'] });
+  expect(order).toMatchObject({ entity: 'order', unreachable: [], dead_ends: ['PAID'], touching: [], reading: [] });
+  expect(order!.states[1]).toEqual({ state: 'REOPENED', entered: 'action', actions: [
+    { tool: 'cancel', next: null }, { tool: 'charge_payment', next: 'PAID' }, { tool: 'create_transaction', next: 'REOPENED' },
+  ] });
 });
 
 test('states that lead to one another alone are reached by nothing, which no look at single transitions would find', () => {

@@ -54,9 +54,11 @@ function changes(failing: readonly string[], mended: readonly string[]): string[
       common[i]![j] = failing[i] === mended[j] ? common[i + 1]![j + 1]! + 1 : Math.max(common[i + 1]![j]!, common[i]![j + 1]!);
   const all: string[] = [];
   for (let [i, j] = [0, 0]; i < failing.length || j < mended.length; ) {
-    if (i < failing.length && failing[i] === mended[j]) [i, j] = (all.push(` ${failing[i]}`), [i + 1, j + 1]);
-    else if (i < failing.length && (j === mended.length || common[i + 1]![j]! >= common[i]![j + 1]!)) all.push(`-${short(failing[i++]!)}`);
-    else all.push(`+${short(mended[j++]!)}`);
+    const lost = i < failing.length && (j === mended.length || common[i + 1]![j]! >= common[i]![j + 1]!);
+    if (i < failing.length && failing[i] === mended[j]) {
+      all.push(` ${failing[i]}`);
+      [i, j] = [i + 1, j + 1];
+    } else all.push(lost ? `-${short(failing[i++]!)}` : `+${short(mended[j++]!)}`);
   }
   const near = (at: number): boolean => [at - 1, at, at + 1].some((each) => /^[-+]/.test(all[each] ?? ''));
   return all.flatMap((line, at) => (near(at) ? [short(line)] : near(at - 1) ? ['@@'] : [])).filter((line, at, lines) => line !== '@@' || at < lines.length - 1);

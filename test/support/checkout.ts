@@ -81,6 +81,22 @@ tools:
 policies: all.cedar
 `;
 
+/** Orders with a table of their own, which judges the same tools: what was paid stays paid, and what was cancelled once cannot be cancelled again. */
+export const ordersToo: [from: string, to: string][] = [
+  ['tools:\n', `  order:
+    id: args.order_id
+    state: gateway
+    states: [OPEN, REOPENED, PAID]
+    initial: [OPEN]
+    transitions:
+      OPEN: { create_transaction: OPEN, charge_payment: PAID, cancel: REOPENED }
+      REOPENED: { create_transaction: REOPENED, charge_payment: PAID }
+tools:
+`],
+  ['cancel: CANCELLED }\n', 'cancel: CANCELLED }\n      CANCELLED: { create_transaction: CREATED }\n'],
+  ...['Open', 'Charge', 'Give'].map((purpose): [string, string] => [`    entity: transaction\n    purpose: ${purpose}`, `    entity: transaction\n    touches: [order]\n    purpose: ${purpose}`]),
+];
+
 /** A folder with the contract, after each text was replaced wherever it stands. */
 export function checkoutFolder(...changes: [from: string, to: string][]): string {
   let text = checkoutContract;

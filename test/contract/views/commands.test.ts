@@ -53,10 +53,16 @@ describe('callgate compile', () => {
   test('case-60: a catalogue over a provider’s limit fails here, not at its first request, unless the limit is set otherwise', async () => {
     const folder = manyTools(300);
     expect(await compile([folder])).toBe(1);
-    expect(said.join('\n')).toContain('catalogue_too_large: openai-chat takes 128 tools in one request, and the catalogue has 300.');
+    expect(said.join('\n')).toContain('error CG620: catalogue_too_large: the view for `openai-chat` has 300 tools, and 128 are the most');
     expect(await compile([folder, ...['openai-chat', 'openai-responses', 'gemini'].flatMap((dialect) => ['--limit', `${dialect}=none`])])).toBe(0);
     expect(await compile([folder, '--limit', 'mcp=299', ...['openai-chat', 'openai-responses', 'gemini'].flatMap((dialect) => ['--limit', `${dialect}=300`])])).toBe(1);
-    expect(said.at(-1)).toContain('mcp takes 299');
+    expect(said.at(-1)).toContain('the view for `mcp` has 300 tools, and 299 are the most');
+  });
+
+  test('case-60: bytes and estimated tokens of a view are held to a limit as well, each told by itself', async () => {
+    expect(await compile([retailFolder, '--limit', 'anthropic.tokens=100', '--limit', 'anthropic.bytes=1000'])).toBe(1);
+    expect(said.at(-1)).toMatch(/the view for `anthropic` has \d+ bytes, and 1000 are the most[\s\S]*the view for `anthropic` has \d+ tokens, and 100 are the most/);
+    expect(await compile([retailFolder, '--limit', 'anthropic.tokens=100000'])).toBe(0);
   });
 
   test('says everything that is wrong with contracts that do not compile, and writes nothing', async () => {
@@ -67,7 +73,7 @@ describe('callgate compile', () => {
   });
 
   test('reads its options strictly', async () => {
-    for (const limit of ['openai=1', 'mcp', 'mcp=0', 'mcp=-1', 'mcp=many']) await expect(compile([retailFolder, '--limit', limit]), limit).rejects.toThrow('DIALECT=COUNT');
+    for (const limit of ['openai=1', 'mcp.tokens', 'mcp.words=3', 'mcp=0', 'mcp=-1', 'mcp=many', '', 'mcp=1 mcp=2']) await expect(compile([retailFolder, '--limit', limit]), limit).rejects.toThrow('DIALECT=COUNT');
     await expect(compile([retailFolder, '--lmit', 'mcp=1'])).rejects.toThrow('lmit');
   });
 });
