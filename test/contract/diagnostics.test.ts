@@ -57,7 +57,7 @@ describe('every code', () => {
       expect(diagnosticsOf(folder(mended)), code).toEqual([]);
     }
     expect(Object.keys(diagnosticHelp).filter((code) => !covered.has(code))).toEqual([]);
-  });
+  }, 180_000);
 
   test('says what it is, how to mend it and why, and where there is more', () => {
     for (const [code, { what, mend, why }] of Object.entries(diagnosticTexts)) {
