@@ -146,7 +146,7 @@ function checkAmbiguity({ source, file, path, document }: ToolEntry, { readback 
     findings.key(file, [...path, 'readback'], 'CG409', 'after a lost answer nothing tells which items were done');
   if (source.async && !source.readback) findings.key(file, [...path, 'async'], 'CG407', 'there is no read-back to poll');
   if (source.async?.callback && !document.upstream.callbacks)
-    findings.key(file, [...path, 'async', 'callback'], 'CG410', 'there is no secret by which a callback of the service could be told from one of somebody else');
+    findings.key(file, [...path, 'async', 'callback'], 'CG410', 'without `upstream.callbacks` there is no secret by which a callback of the service could be told from one of somebody else');
   if (!source.readback || !readback) return;
   if (source.readback.settle_after === undefined)
     findings.key(file, [...path, 'readback'], 'CG402', 'it is not said after how long an absent effect is really absent');

@@ -9,7 +9,7 @@ import type { ToolPlan } from '../../src/contract/plan.js';
 import { readCanonicalSource } from '../../src/contract/source.js';
 import { classify } from '../../src/gate/classify.js';
 import type { Json } from '../../src/model.js';
-import { catalogueOf, folderWith, retailText } from './fixture.js';
+import { catalogueOf, folderWith, mutated, retailText } from './fixture.js';
 
 const errorBody = 'error_body: { type: object, properties: { code: { enum: [LIMIT, NOT_DELIVERED, NOT_OWNER, NOT_STARTED, ALREADY_VOIDED, NOT_PENDING] } }, required: [code] }';
 const ofService = retailText.replace('  limits: { concurrency: 64', `  ${errorBody}\n  limits: { concurrency: 64`);
@@ -82,7 +82,7 @@ describe('without one', () => {
 });
 
 describe('async.body', () => {
-  const accepting = (accepted: string): string => retailText.replace('async: { accepted: status == 202,', `async: { accepted: '${accepted}', body: { type: object, properties: { state: { enum: [QUEUED, DONE] } } },`);
+  const accepting = (accepted: string): string => mutated('      accepted: status == 202\n', `      accepted: '${accepted}'\n      body: { type: object, properties: { state: { enum: [QUEUED, DONE] } } }\n`).text;
 
   test('types what `accepted` reads', () => {
     expect(found(accepting('status == 202 && body.state == "QUEUED"'))).toEqual([]);
