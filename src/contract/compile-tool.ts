@@ -43,7 +43,7 @@ export function compileTool(entry: ToolEntry, references: References, target: Ta
     errors: compileErrors(entry, site, scope.answered),
     notFound: site.optional([...entry.path, 'not_found'], entry.source.not_found, scope.answered, 'bool'),
     readback: readback?.plan ?? null,
-    async: compileAsync(entry, site, scope.sending),
+    async: compileAsync(entry, site, scope),
     partial: compilePartial(entry, site, scope.sending),
     compensate: compileCompensation(entry, site, references, scope.sending),
     touches: scope.entities.touched.map((entity) => touchedBy(entry, entity, site.read)),

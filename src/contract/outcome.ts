@@ -27,15 +27,16 @@ function impliedNext(outcome: Outcome): NextAction {
   return outcome === 'committed' ? 'continue' : outcome === 'accepted' || outcome === 'unknown' ? 'wait' : 'escalate';
 }
 
-export function compileAsync(entry: ToolEntry, site: Site, sending: Names): ToolPlan['async'] {
-  const { source, path, acceptedBody } = entry;
+export function compileAsync(entry: ToolEntry, site: Site, { sending, answered: failed }: { sending: Names; answered: Names }): ToolPlan['async'] {
+  const { source, path, acceptedBody, errorBody } = entry;
   if (!source.async) return null;
-  const answered = sending.with({ ...responseTypes, body: acceptedBody });
+  const answered = acceptedBody === errorBody ? failed : sending.with({ ...responseTypes, body: acceptedBody });
   const accepted = site.expression([...path, 'async', 'accepted'], source.async.accepted, answered, 'bool');
   return { accepted, deadlineMs: durationMs(source.async.deadline), callback: compileCallback(entry, site, sending) };
 }
 
 const eventTypes = { headers: responseTypes.headers, body: responseTypes.body };
+const eventNames = Names.of(eventTypes);
 
 /** Which operation an event is about is found before anything else is known of it, so that rests on the event alone. */
 function compileCallback(entry: ToolEntry, site: Site, sending: Names): CallbackPlan | null {
@@ -43,7 +44,7 @@ function compileCallback(entry: ToolEntry, site: Site, sending: Names): Callback
   if (!source) return null;
   const path = [...entry.path, 'async', 'callback'];
   const told = sending.with(eventTypes);
-  const operation = site.expression([...path, 'operation'], source.operation, Names.of(eventTypes), 'json');
+  const operation = site.expression([...path, 'operation'], source.operation, eventNames, 'json');
   const committed = site.expression([...path, 'committed'], source.committed, told, 'bool');
   const rejected = (source.rejected ?? []).map(({ when, code, next, message }, index): ErrorRule => ({
     when: readingEvent(site, [...path, 'rejected', index, 'when'], site.expression([...path, 'rejected', index, 'when'], when, told, 'bool')),
