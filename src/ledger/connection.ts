@@ -25,20 +25,21 @@ export interface Statement {
 const firstPlanAgain = 8;
 
 export class LaneConnection {
-  private runs = 0;
+  private rows = 0;
   private planAgainAt = firstPlanAgain;
   private client: Promise<pg.Client> | undefined;
   private open: pg.Client | undefined;
   private closed = false;
 
-  constructor(private readonly options: ConnectionOptions) {}
+  /** @param grown told when so much has been written that what Postgres knows of the tables is old. */
+  constructor(private readonly options: ConnectionOptions, private readonly grown: () => void = () => undefined) {}
 
   /** Statements of one transaction, sent in one go; results by the statement's name. @throws the first error; then nothing was committed, save when the acknowledgement was lost. */
-  async run(statements: Statement[]): Promise<Map<string, pg.QueryResult>> {
+  async run(statements: Statement[], rows = 1): Promise<Map<string, pg.QueryResult>> {
     const client = await this.connected();
     const [only] = statements;
     try {
-      this.planAgain(client);
+      this.planAgain(client, rows);
       if (statements.length === 1 && only) return new Map([[only.name, await this.send(client, only)]]);
       const sent = [
         client.query('begin'),
@@ -60,10 +61,12 @@ export class LaneConnection {
    * are some: 114 ms in the place of 12 for 64 intents over 5,000 operations. So plans are made again as the tables grow, until statistics
    * come in, which invalidate plans by themselves.
    */
-  private planAgain(client: pg.Client): void {
-    if (!this.options.preparedStatements || ++this.runs < this.planAgainAt) return;
-    this.planAgainAt *= 2;
+  private planAgain(client: pg.Client, rows: number): void {
+    this.rows += rows;
+    if (!this.options.preparedStatements || this.rows < this.planAgainAt) return;
+    this.planAgainAt = this.rows * 2;
     client.query('discard plans').catch(() => undefined);
+    this.grown();
   }
 
   /** The next statement goes over a new connection. */

@@ -174,7 +174,9 @@ describe('answers', () => {
     const contracts = contractsChanged((text) => {
       const from = text.indexOf('    readback:\n      tool: get_credit_receipt\n', text.indexOf('  issue_credit:'));
       const to = text.indexOf('    retry:', from);
-      return (text.slice(0, from) + text.slice(to)).replace('    async: { accepted: status == 202, poll: readback, deadline: 1h }\n', '');
+      const once = text.slice(0, from) + text.slice(to);
+      const begin = once.indexOf('    async:\n', from);
+      return once.slice(0, begin) + once.slice(once.indexOf('    compensate:', begin));
     });
     const { agent } = await open({ ...quick, ...contracts });
     await house.shop.fault({ tool: 'issue_credit', kind: 'commit_then_500', times: 100 });
@@ -200,7 +202,7 @@ describe('answers', () => {
 
 describe('an annotated argument', () => {
   it('is secret wherever it turns up again: in states, transitions and read-backs as in the arguments', async () => {
-    const contracts = contractsChanged((text) => text.replace('    async: { accepted: status == 202', '    redact: ["/args/order_id"]\n    async: { accepted: status == 202'));
+    const contracts = contractsChanged((text) => text.replace('    async:\n      accepted: status == 202', '    redact: ["/args/order_id"]\n    async:\n      accepted: status == 202'));
     const { agent, control } = await open(contracts);
     const { receipts } = await agent.credit({ session_id: unique('s'), arguments: { order_id: 'O-420', amount: 9 } });
     for (const id of [receipts.decision, receipts.effect]) {
