@@ -38,19 +38,26 @@ export function record(members: Record<string, CedarType>, leftOut: ReadonlyMap<
 /** Of an object: the arguments of a tool, or a result. Null where the schema admits anything but an object. */
 export function recordOf(schema: JsonObject): RecordType | null {
   const types = possible(schema, schema);
-  return types.size === 1 && types.has('object') ? memberTypes(schema, schema, new Set()) : null;
+  return types.size === 1 && types.has('object') ? memberTypes(schema, schema, outermost()) : null;
 }
 
+/** What is around a place, and how many places may still be looked at: definitions that are used in one another multiply. */
+interface Around { readonly schemas: ReadonlySet<Json>; readonly left: { places: number } }
+
+const mostPlaces = 5_000;
+const outermost = (): Around => ({ schemas: new Set(), left: { places: mostPlaces } });
+
 /** Of a value at any place; a text says why it has none. */
-export function cedarTypeOf(root: JsonObject, schema: Json | undefined, open: ReadonlySet<Json> = new Set()): CedarType | string {
+function cedarTypeOf(root: JsonObject, schema: Json | undefined, open: Around = outermost()): CedarType | string {
   if (!isSchemaObject(schema)) return 'its schema describes nothing';
-  if (open.has(schema)) return 'its schema contains itself';
+  if (open.schemas.has(schema)) return 'its schema contains itself';
+  if (--open.left.places < 0) return `its schema describes more than ${mostPlaces} places`;
   const types = possible(root, schema);
   types.delete('null');
   if (types.has('number')) types.delete('integer');
   const [only] = types;
   if (types.size !== 1 || only === undefined) return types.size === 0 ? 'no value satisfies its schema' : `it may be ${[...types].sort().join(' or ')}`;
-  const inner = new Set([...open, schema]);
+  const inner: Around = { schemas: new Set([...open.schemas, schema]), left: open.left };
   switch (only) {
     case 'integer': return { kind: 'Long' };
     case 'number': return { kind: 'decimal' };
@@ -61,7 +68,7 @@ export function cedarTypeOf(root: JsonObject, schema: Json | undefined, open: Re
   }
 }
 
-function setOf(root: JsonObject, schema: JsonObject, open: ReadonlySet<Json>): CedarType | string {
+function setOf(root: JsonObject, schema: JsonObject, open: Around): CedarType | string {
   const places = together(root, schema);
   if (places.some((place) => place['prefixItems'] !== undefined)) return 'its items are described by their position';
   const items = places.find((place) => isSchemaObject(place['items']))?.['items'];
@@ -70,12 +77,12 @@ function setOf(root: JsonObject, schema: JsonObject, open: ReadonlySet<Json>): C
   return typeof element === 'string' ? `of its items ${element}` : { kind: 'Set', element };
 }
 
-function objectOf(root: JsonObject, schema: JsonObject, open: ReadonlySet<Json>): CedarType | string {
+function objectOf(root: JsonObject, schema: JsonObject, open: Around): CedarType | string {
   const found = memberTypes(root, schema, open);
   return found.members.size === 0 && found.leftOut.size === 0 ? 'its members are not named' : found;
 }
 
-function memberTypes(root: JsonObject, schema: JsonObject, open: ReadonlySet<Json>): RecordType {
+function memberTypes(root: JsonObject, schema: JsonObject, open: Around): RecordType {
   const always = together(root, schema);
   const required = new Set(always.flatMap((place) => (Array.isArray(place['required']) ? (place['required'] as string[]) : [])));
   const members = new Map<string, { type: CedarType; required: boolean }>();
