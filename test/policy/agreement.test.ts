@@ -23,7 +23,8 @@ const picks = fc.infiniteStream(fc.nat(1_000));
 
 interface World { schema: PolicySchema; requests: PolicyRequest[] }
 
-const worlds: fc.Arbitrary<World | null> = fc.tuple(usable, usable, picks, fc.boolean()).map(([args, result, stream, versioned]) => {
+/** Each with something to ask: a world without would count as a run and show nothing. */
+const worlds: fc.Arbitrary<World> = fc.tuple(usable, usable, picks, fc.boolean()).map(([args, result, stream, versioned]) => {
   const next = (bound: number): number => (stream.next().value as number) % bound;
   const checked = new SchemaCompiler().arguments(args, 'none');
   const admit = new SchemaCompiler().result(result);
@@ -34,8 +35,8 @@ const worlds: fc.Arbitrary<World | null> = fc.tuple(usable, usable, picks, fc.bo
     const { version: _, ...others } = seen.result;
     return [request(verdict.args, versioned ? { ...others, ...(next(2) === 0 ? {} : { version: '"7"' }) } : seen.result)];
   }).flat();
-  return requests.length === 0 ? null : { schema, requests };
-});
+  return { schema, requests };
+}).filter(({ requests }) => requests.length > 0);
 
 function request(args: JsonObject, attributes: JsonObject): PolicyRequest {
   return {
@@ -49,19 +50,19 @@ const everything = { resourceId: true, resource: 'all', args: 'all' } as const;
 test('every request is valid against the schema that policies are checked against', () => {
   let asked = 0;
   fc.assert(fc.property(worlds, (world) => {
-    for (const one of world?.requests ?? []) {
+    for (const one of world.requests) {
       const tool = { ...one, resource: { type: 'Tool', id: 'act', attributes: { effect: 'write' } }, args: {} };
       for (const [question, given] of [['resource', one], ['tool', tool]] as const) {
-        const { preparsedPolicySetId: _, ...call } = cedarCall('unused', everything, given, world!.schema);
+        const { preparsedPolicySetId: _, ...call } = cedarCall('unused', everything, given, world.schema);
         const answer = isAuthorized({
-          ...call, schema: cedarSchema(world!.schema, question) as never, validateRequest: true, policies: { staticPolicies: 'permit (principal, action, resource);' },
+          ...call, schema: cedarSchema(world.schema, question) as never, validateRequest: true, policies: { staticPolicies: 'permit (principal, action, resource);' },
         });
         expect(answer).toMatchObject({ type: 'success', response: { decision: 'allow', diagnostics: { errors: [] } } });
         asked++;
       }
     }
   }), { numRuns: 100 });
-  expect(asked).toBeGreaterThan(10);
+  expect(asked).toBeGreaterThanOrEqual(200);
 }, 60_000);
 
 /** Everything that a policy can read, each read guarded where it may be absent. */
@@ -87,7 +88,6 @@ const literals: Record<string, string> = { Long: '2', decimal: 'decimal("1.5")',
 test('a policy that is valid in strict mode never fails when it is asked', () => {
   let decided = 0;
   fc.assert(fc.property(worlds, fc.constantFrom('permit', 'forbid'), (world, effect) => {
-    if (!world) return;
     const { args } = world.schema.actions.get('act') as { args: RecordType };
     const read = [
       ...conditions('context', contextOf(args), ({ kind }) => literals[kind] as string),
@@ -102,7 +102,7 @@ test('a policy that is valid in strict mode never fails when it is asked', () =>
       decided++;
     }
   }), { numRuns: 100 });
-  expect(decided).toBeGreaterThan(5);
+  expect(decided).toBeGreaterThanOrEqual(100);
 }, 60_000);
 
 test('a schema without a Cedar type is left out with its reason, and what is beside it is kept', () => {
