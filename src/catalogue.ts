@@ -12,6 +12,7 @@ import { formatDiagnostics } from './contract/diagnostics.js';
 import { readSourceText } from './contract/load.js';
 import type { Catalogue } from './contract/plan.js';
 import type { Served } from './gate/parts.js';
+import { LedgerUnavailable } from './errors.js';
 import { limitProblems, type ViewLimits } from './contract/views/limits.js';
 import { loadPolicies } from './policy/cedar.js';
 import { policySchemaOf } from './policy/schema.js';
@@ -31,6 +32,8 @@ export interface CatalogueStatus {
 
 export interface ServedContracts {
   served(): Served;
+  /** Resolves once the ledger has the set that was read at the start, which is tried again with each call. Nothing may begin before: no other replica could go on with it. @throws LedgerUnavailable */
+  kept(): Promise<void>;
   /** Null: the ledger does not have it, or it does not compile any more. */
   earlier(digest: string): Promise<Catalogue | null>;
   status(): CatalogueStatus;
@@ -47,6 +50,8 @@ export interface CatalogueOptions {
   /** 0: the folder is read at the start only. */
   reloadMs: number;
   reloaded(outcome: 'swapped' | 'refused', detail: string): void;
+  /** The ledger was away at the start. */
+  unkept(error: LedgerUnavailable): void;
 }
 
 /** @throws Error with all diagnostics when the folder does not compile at the start: a gateway never starts on half a contract. */
@@ -54,9 +59,14 @@ export async function serveCatalogue(options: CatalogueOptions): Promise<ServedC
   const { folder, env, defaults, store, reloadMs, reloaded } = options;
   let seen = fingerprint(folder);
   let current = compile(options);
+  const first = current.catalogue;
   let loadedAt = new Date();
   let refused: CatalogueStatus['refused'] = null;
-  await store.saveCatalogue(current.catalogue.digest, current.catalogue.source);
+  const kept = once(() => store.saveCatalogue(first.digest, first.source));
+  await kept().catch((error: unknown) => {
+    if (!(error instanceof LedgerUnavailable)) throw error;
+    options.unkept(error);
+  });
   const known = new Map<string, Catalogue>([[current.catalogue.digest, current.catalogue]]);
 
   /** The ledger has a set before anything can begin under it. */
@@ -85,6 +95,7 @@ export async function serveCatalogue(options: CatalogueOptions): Promise<ServedC
 
   return {
     served: () => current,
+    kept,
     async earlier(digest) {
       const at = known.get(digest);
       if (at) return at;
@@ -99,6 +110,18 @@ export async function serveCatalogue(options: CatalogueOptions): Promise<ServedC
       tools: [...current.catalogue.tools.values()].map(({ name, service, version, digest, effect }) => ({ name, service, version, digest, effect })),
     }),
     stop: () => clearTimeout(timer),
+  };
+}
+
+/** Runs until it has succeeded once; whoever asks meanwhile waits for the same run. */
+function once(work: () => Promise<void>): () => Promise<void> {
+  let run: Promise<void> | null = null;
+  return () => {
+    run ??= work().catch((error: unknown) => {
+      run = null;
+      throw error;
+    });
+    return run;
   };
 }
 

@@ -217,8 +217,9 @@ export function isRefusal(value: object): value is Refusal {
 
 /** The ledger could not make something durable; before dispatch it is answered 503, afterwards never. */
 export class LedgerUnavailable extends Error {
-  constructor(cause: unknown) {
-    super('the ledger is unavailable', { cause });
+  /** @param ailment for the operator's log: what is wrong and how it is mended. */
+  constructor(cause: unknown, ailment?: string) {
+    super(`the ledger is unavailable${ailment === undefined ? '' : `: ${ailment}`}`, { cause });
     this.name = 'LedgerUnavailable';
   }
 }

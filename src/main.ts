@@ -101,6 +101,7 @@ export async function startGateway(config: Config, joints: Joints = {}): Promise
       if (outcome === 'swapped') log.info({ digest: detail }, 'a changed set of contracts is served');
       else log.error({ problem: detail }, 'a changed set of contracts was refused; the one before stays');
     },
+    unkept: (error) => log.error({ err: error }, 'the ledger cannot be reached at the start: calls are refused until it can'),
   });
   const leases = new Leases(config.execution.leaseMs, (held) =>
     store.renew(replica, config.execution.leaseMs, held).catch((error: unknown) => log.warn({ err: error }, 'leases could not be renewed')));
@@ -118,7 +119,7 @@ export async function startGateway(config: Config, joints: Joints = {}): Promise
       proposals: config.budgets.proposals, turns: config.budgets.turns,
       reviewDeadlineMs: config.approvals.reviewDeadlineMs, dispatchTries: config.approvals.dispatchTries,
     },
-    ledger: joints.ledger?.(store) ?? store,
+    ledger: underKeptContracts(joints.ledger?.(store) ?? store, contracts.kept),
     locks,
     upstream: joints.upstream?.(upstream) ?? upstream,
     upstreamGate,
@@ -178,6 +179,17 @@ export async function startGateway(config: Config, joints: Joints = {}): Promise
       await leases.idle(lastWordMs);
       // A server that accepts and never answers must not keep the process: everything durable is durable by now.
       await Promise.race([Promise.all([locks.close(), records.close(), store.close()]), delay(closeMs, undefined, { ref: false })]);
+    },
+  };
+}
+
+/** A replica that started without its ledger serves, and refuses; the first intent is the one that finds it back. */
+function underKeptContracts(ledger: Ledger, kept: () => Promise<void>): Ledger {
+  return {
+    ...ledger,
+    async reserve(intent) {
+      await kept();
+      return ledger.reserve(intent);
     },
   };
 }

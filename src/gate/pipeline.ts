@@ -97,7 +97,7 @@ async function guarded(walk: Walk, received: Received): Promise<Answer | Deferre
     return await inTurn(walk, permitted, turn);
   } catch (error) {
     if (!(error instanceof LedgerUnavailable)) throw error;
-    parts.log.warn({ err: error.cause }, 'the ledger could not be reached; nothing was sent');
+    parts.log.warn({ err: error }, 'the ledger could not be reached; nothing was sent');
     return refusalAnswer(refuse('UNAVAILABLE', 'The ledger could not record the call. Nothing was sent.'), progress);
   } finally {
     turn.leave();

@@ -12,9 +12,10 @@ import { sendRefusal } from './reply.js';
 export function failureHandler(plane: Plane, bodyBytes: number, log: Log) {
   return (error: unknown, request: FastifyRequest, reply: FastifyReply): FastifyReply => {
     const refusal = knownFailure(error, request, bodyBytes);
+    const where = { plane, method: request.method, route: request.routeOptions?.url ?? 'unmatched' };
+    if (error instanceof LedgerUnavailable) log.warn({ err: error, ...where }, 'the ledger could not be reached for a request');
     if (refusal) return sendRefusal(reply, refusal);
     const incidentId = `inc_${randomUUID()}`;
-    const where = { plane, method: request.method, route: request.routeOptions?.url ?? 'unmatched' };
     log.error({ incident_id: incidentId, err: error, ...where }, 'a request failed unexpectedly');
     return sendRefusal(reply, refuse('INTERNAL', `The gateway failed; tell the operator incident \`${incidentId}\`.`), incidentId);
   };

@@ -1,5 +1,6 @@
 /** Connections to Postgres: a pool for plain queries, and one pipelined connection per lane that is replaced when it breaks. */
 import pg from 'pg';
+import { LedgerUnavailable } from '../errors.js';
 import type { ErrorKind } from './lane.js';
 
 export interface ConnectionOptions {
@@ -161,4 +162,23 @@ export function errorKind(error: unknown): ErrorKind {
   if (typeof code !== 'string' || !/^[0-9A-Z]{5}$/.test(code) || /^E[A-Z]/.test(code)) return 'unavailable';
   if (code.startsWith('40')) return 'contention';
   return /^(08|53|57|58|25006|25P|XX)/.test(code) ? 'unavailable' : 'row';
+}
+
+/** What the ledger throws for it: an error about a row as it is, and everything else as the ledger being away. */
+export function failureOf(error: unknown): unknown {
+  return errorKind(error) === 'row' ? error : new LedgerUnavailable(error, ailmentOf(error));
+}
+
+const ailments: Readonly<Record<string, string>> = {
+  25006: 'the server is read-only',
+  40001: 'transactions kept getting into one another\u2019s way: there are too many at a time for this isolation level',
+  53100: 'its disk is full: free or add space; then it goes on by itself',
+  53200: 'the server is out of memory',
+  53300: 'the server has no connection left: raise `max_connections`, end other clients, or lower `database.pool_size`; then it goes on by itself',
+  '57P03': 'the server is starting or stopping',
+};
+
+/** In words for the operator; undefined where the error says all there is. */
+export function ailmentOf(error: unknown): string | undefined {
+  return ailments[String((error as { code?: unknown }).code)];
 }

@@ -1,8 +1,7 @@
 /** API keys at rest: by their public prefix, with a digest that opens nothing. */
 import type pg from 'pg';
-import { LedgerUnavailable } from '../errors.js';
 import type { KeyRecord, KeyStore } from '../identity/api-keys.js';
-import { errorKind } from './connection.js';
+import { failureOf } from './connection.js';
 
 type Row = {
   prefix: string; tenant: string; digest: Buffer; principal: string; roles: KeyRecord['roles']; subject: string | null; purposes: string[]; tools: string[];
@@ -23,7 +22,7 @@ export function openKeys(pool: pg.Pool): KeyTable {
         );
         return rows[0] ? toRecord(rows[0]) : null;
       } catch (error) {
-        throw errorKind(error) === 'row' ? error : new LedgerUnavailable(error);
+        throw failureOf(error);
       }
     },
     async saveKey(key) {

@@ -17,6 +17,8 @@ export interface LaneOptions<T, R> {
   /** Two items that share one of these never go into the same flush. */
   keys?(item: T): readonly string[];
   kind(error: unknown): ErrorKind;
+  /** In words for the operator. */
+  ailment?(error: unknown): string | undefined;
   maxBatch: number;
   /** Items beyond this are refused at once, before anything was sent. */
   maxQueue: number;
@@ -104,6 +106,6 @@ export class Lane<T, R> {
   }
 
   private named(error: unknown): unknown {
-    return this.options.kind(error) === 'row' ? error : new LedgerUnavailable(error);
+    return this.options.kind(error) === 'row' ? error : new LedgerUnavailable(error, this.options.ailment?.(error));
   }
 }

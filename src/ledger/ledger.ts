@@ -1,12 +1,11 @@
 /** The gate's ledger over Postgres: two lanes (commits, look-ups) and a small pool for everything that is not on a call's path. */
 import type pg from 'pg';
-import { LedgerUnavailable } from '../errors.js';
 import type { CallAlias, ChargedRefusal, Entry, Found, Intent, Ledger, Operation, Purse, Reservation, Transition, TurnDraw } from '../gate/ports.js';
 import type { OperationState } from '../model.js';
 import type { Sessions } from '../ports.js';
 import { approveStatement, dispatchWith } from './approvals.js';
 import { forgetCallbacks, openCallbacks } from './callbacks.js';
-import { type ConnectionOptions, createPool, errorKind, isReadOnly, LaneConnection, Unwritable, type Statement } from './connection.js';
+import { ailmentOf, type ConnectionOptions, createPool, errorKind, failureOf, isReadOnly, LaneConnection, Unwritable, type Statement } from './connection.js';
 import { handOverStatement, orphanGuardsStatement, renewStatement, takeStatement, toTaken, witnessStatement } from './due.js';
 import { moveStatement } from './entity-states.js';
 import { type FindQuery, type FoundRow, findStatement, toFoundRows } from './find.js';
@@ -87,6 +86,7 @@ export function openLedger(options: LedgerOptions, sealer: Sealer): LedgerStore 
     },
     keys: (item) => ('intent' in item ? intentKeys(item.intent) : 'draw' in item ? [turnKey(item.draw)] : []),
     kind: errorKind,
+    ailment: ailmentOf,
     maxBatch: options.maxBatch,
     maxQueue: options.maxQueue,
     observed: (rows, seconds) => options.observed?.('commit', rows, seconds),
@@ -97,6 +97,7 @@ export function openLedger(options: LedgerOptions, sealer: Sealer): LedgerStore 
       return toFoundRows(items, results.get('find')?.rows as OperationRow[], sealer);
     },
     kind: errorKind,
+    ailment: ailmentOf,
     maxBatch: options.maxBatch,
     maxQueue: options.maxQueue,
     observed: (rows, seconds) => options.observed?.('find', rows, seconds),
@@ -107,7 +108,7 @@ export function openLedger(options: LedgerOptions, sealer: Sealer): LedgerStore 
     try {
       return (await pool.query<Row>(statement.text, statement.values)).rows;
     } catch (error) {
-      throw errorKind(error) === 'row' ? error : new LedgerUnavailable(error);
+      throw failureOf(error);
     }
   }
 
@@ -123,7 +124,7 @@ export function openLedger(options: LedgerOptions, sealer: Sealer): LedgerStore 
       return result;
     } catch (error) {
       client?.release(true);
-      throw errorKind(error) === 'row' ? error : new LedgerUnavailable(error);
+      throw failureOf(error);
     }
   }
 

@@ -1,9 +1,8 @@
 /** How the control plane reads: one snapshot, bounded in time, keyset pages within a tenant. */
 import type pg from 'pg';
-import { LedgerUnavailable } from '../errors.js';
 import type { JsonObject } from '../model.js';
 import type { Page } from '../ports.js';
-import { errorKind } from './connection.js';
+import { failureOf } from './connection.js';
 import { type List, writeCursor } from './cursor.js';
 
 /** One snapshot for all that `work` reads. The timeout is the transaction's own, so that it also holds behind a pooler that shares sessions. */
@@ -18,7 +17,7 @@ export async function inSnapshot<T>(pool: pg.Pool, timeoutMs: number, work: (cli
     return result;
   } catch (error) {
     client?.release(true); // whatever state it is in, nobody else gets it
-    throw errorKind(error) === 'row' ? error : new LedgerUnavailable(error);
+    throw failureOf(error);
   }
 }
 

@@ -1,5 +1,6 @@
 /** Can the ledger take a write now? A standby answers reads and is not ready. Bounded, on a connection of its own. */
 import pg from 'pg';
+import { ailmentOf } from './connection.js';
 
 export interface WriteProbe { ready: boolean; detail?: string }
 
@@ -42,14 +43,13 @@ async function ask(client: pg.Client): Promise<WriteProbe> {
     if (row?.standby) return { ready: false, detail: 'the server is a standby' };
     if (row?.read_only === 'on') return { ready: false, detail: 'the server is read-only' };
     if (!row?.migrated) return { ready: false, detail: 'the schema is missing: run `callgate migrate`' };
-    // Written and flushed like any commit, and gone with it.
-    await client.query('create temporary table ready_probe (at timestamptz) on commit drop');
+    // Written and flushed like any commit, and gone with it; its page is new, so that a full disk has no place for it.
+    await client.query('create temporary table ready_probe on commit drop as select now() as at');
     return { ready: true };
   } catch (error) {
     const code = (error as { code?: string }).code;
-    if (code === '25006') return { ready: false, detail: 'the server is read-only' };
     if (code === '42501') return { ready: false, detail: 'the role may not write: it needs the privilege TEMPORARY on the database' };
-    return { ready: false, detail: 'the server cannot be reached' };
+    return { ready: false, detail: ailmentOf(error) ?? 'the server cannot be reached' };
   }
 }
 

@@ -3,10 +3,9 @@
  * when it is created and never changes: so no cycle can come to be, and nothing that was charged moves to another purse.
  */
 import type pg from 'pg';
-import { LedgerUnavailable } from '../errors.js';
 import type { Ledger, SessionContext, SessionScope } from '../gate/ports.js';
 import type { SessionBudgets, SessionProblem, SessionRequest, Sessions, SessionView } from '../ports.js';
-import { errorKind } from './connection.js';
+import { failureOf } from './connection.js';
 
 export interface SessionStore extends Sessions {
   context: Ledger['context'];
@@ -136,7 +135,7 @@ async function query<T>(pool: pg.Pool, work: (client: pg.PoolClient) => Promise<
     return result;
   } catch (error) {
     client?.release(true); // whatever state it is in, nobody else gets it
-    throw errorKind(error) === 'row' ? error : new LedgerUnavailable(error);
+    throw failureOf(error);
   }
 }
 

@@ -130,9 +130,9 @@ export interface House {
 }
 
 /** An example service and a migrated database of its own, with keys, and no gateway yet. */
-export async function openHouse(env: Record<string, string> = {}): Promise<House> {
+export async function openHouse(env: Record<string, string> = {}, database = (): Promise<string> => freshDatabase(inject('databaseUrl'))): Promise<House> {
   const service = await startRetailService({ port: 0, token });
-  const databaseUrl = await freshDatabase(inject('databaseUrl'));
+  const databaseUrl = await database();
   await migrate(databaseUrl, projectFile('migrations'));
   const keys: TestKeys = {
     agent: mintKey().key, otherAgent: mintKey().key, otherSubject: mintKey().key, otherTenant: mintKey().key, auditor: mintKey().key, application: mintKey().key,
@@ -169,14 +169,19 @@ export async function openGateway(house: House, env: Record<string, string> = {}
   };
 }
 
-export interface Spawned { process: ChildProcess; agentUrl: string; controlUrl: string; agent: Agent; kill9(): Promise<void>; stop(): Promise<number | null>; stderr(): string }
+export interface Spawned { process: ChildProcess; agentUrl: string; controlUrl: string; agent: Agent; kill9(): Promise<void>; stop(): Promise<number | null>; stderr(): string; /** Its log, which is written out as well. */ stdout(): string }
 
 /** The built gateway as a process of its own. `main` is another entry than the command, for tests that stand between rooms. */
 export async function spawnGateway(house: House, env: Record<string, string> = {}): Promise<Spawned> {
   const child = spawn(process.execPath, [projectFile('bin', 'callgate.mjs'), 'serve'], {
-    env: { PATH: process.env['PATH'] ?? '', ...house.env, ...env }, stdio: ['ignore', 'inherit', 'pipe'],
+    env: { PATH: process.env['PATH'] ?? '', ...house.env, ...env }, stdio: ['ignore', 'pipe', 'pipe'],
   });
   let stderr = '';
+  let stdout = '';
+  child.stdout?.on('data', (chunk: Buffer) => {
+    stdout += chunk.toString();
+    process.stdout.write(chunk);
+  });
   child.stderr?.on('data', (chunk: Buffer) => { stderr += chunk.toString(); });
   const exited = once(child, 'exit') as Promise<[number | null]>;
   const urls = await new Promise<RegExpExecArray>((resolve, reject) => {
@@ -189,7 +194,7 @@ export async function spawnGateway(house: House, env: Record<string, string> = {
   });
   const agentUrl = urls[1] as string;
   return {
-    process: child, agentUrl, controlUrl: urls[2] as string, agent: new Agent(agentUrl, house.keys.agent), stderr: () => stderr,
+    process: child, agentUrl, controlUrl: urls[2] as string, agent: new Agent(agentUrl, house.keys.agent), stderr: () => stderr, stdout: () => stdout,
     async kill9() {
       child.kill('SIGKILL');
       await exited;

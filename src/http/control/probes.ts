@@ -9,15 +9,28 @@ type Readiness = Awaited<ReturnType<Health['readiness']>>;
 export const probeRoutes: FastifyPluginAsyncTypebox<ControlServerParts> = async (app, { health, metricsPage, log }) => {
   app.get('/healthz', async (_request, reply) => sendJson(reply, { status: 'alive' }));
 
+  const tell = tellingChanges(log);
   app.get('/readyz', async (_request, reply) => {
     const { ready, checks } = await probe(health, log);
-    // A check's `detail` may name a host, so only its state is told.
+    tell(ready, checks);
+    // A check's `detail` may name a host, so only its state is told here; the log has it.
     const states = Object.fromEntries(Object.entries(checks).map(([name, { state }]) => [name, { state }]));
     return sendJson(reply.code(ready ? 200 : 503), { status: ready ? 'ready' : 'unready', checks: states });
   });
 
   app.get('/metrics', async (_request, reply) => sendText(reply, metricsPage.contentType, await metricsPage.metrics()));
 };
+
+/** Once for each change, however often it is asked: why it is not ready, and that it is again. */
+function tellingChanges(log: Log): (ready: boolean, checks: Readiness['checks']) => void {
+  let told = 'ready';
+  return (ready, checks) => {
+    const now = ready ? 'ready' : JSON.stringify(checks);
+    if (now === told) return;
+    told = now;
+    log.warn({ checks }, ready ? 'ready again' : 'not ready');
+  };
+}
 
 /** A probe that fails itself means not ready, never an error page. */
 async function probe(health: Health, log: Log): Promise<Readiness> {
