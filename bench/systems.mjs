@@ -69,7 +69,7 @@ async function openFloor(name, databaseUrl, upstreamUrl) {
 async function openCallgate(adminUrl, upstreamUrl, profile) {
   const databaseUrl = await createDatabase(adminUrl, 'bench_callgate');
   const env = {
-    ...secrets, DATABASE_URL: databaseUrl, BENCH_UPSTREAM: upstreamUrl, CALLGATE_MODE: 'production', CALLGATE_CONTRACTS_FOLDER: here('contracts'),
+    ...secrets, DATABASE_URL: databaseUrl, BENCH_UPSTREAM: upstreamUrl, CALLGATE_MODE: 'production', CALLGATE_CONTRACTS_FOLDER: here('contracts'), CALLGATE_UPSTREAM_ALLOW_PRIVATE: 'bench=127.0.0.1',
     CALLGATE_AGENT_PORT: '0', CALLGATE_CONTROL_PORT: '0', CALLGATE_BUDGETS_EXECUTIONS_PER_PRINCIPAL_PER_DAY: '100000000',
   };
   const command = here('../bin/callgate.mjs');

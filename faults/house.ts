@@ -46,7 +46,7 @@ export async function openHouse(options: { replicas: number; stock: Stock; failo
     const shop = await startShop(folder, options.stock);
     stops.push(shop.stop);
     const fleet = await startFleet(options.replicas, {
-      DATABASE_URL: postgres.url, REDIS_URL: redis.url, RETAIL_URL: shop.url, RETAIL_TOKEN: shop.token, CALLGATE_CONTRACTS_FOLDER: contracts(folder),
+      DATABASE_URL: postgres.url, REDIS_URL: redis.url, RETAIL_URL: shop.url, RETAIL_TOKEN: shop.token, CALLGATE_UPSTREAM_ALLOW_PRIVATE: 'retail=127.0.0.1', CALLGATE_CONTRACTS_FOLDER: contracts(folder),
       CALLGATE_SECRETS_KEY_PEPPER: pepper, CALLGATE_SECRETS_SEAL_KEY: secret(), CALLGATE_AGENT_PORT: '0', CALLGATE_CONTROL_PORT: '0', CALLGATE_LOG_LEVEL: 'error',
       CALLGATE_DATABASE_POOL_SIZE: '5', CALLGATE_EXECUTION_LEASE: `${windows.leaseMs}ms`, CALLGATE_EXECUTION_SEND_WINDOW: '1s', CALLGATE_EXECUTION_PATIENCE: '3s',
       CALLGATE_RECONCILE_SWEEP_INTERVAL: '200ms', CALLGATE_RECONCILE_BACKOFF_FIRST: '200ms', CALLGATE_RECONCILE_BACKOFF_MAX: '2s',

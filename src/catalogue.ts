@@ -14,6 +14,7 @@ import type { Catalogue } from './contract/plan.js';
 import type { Served } from './gate/parts.js';
 import { LedgerUnavailable } from './errors.js';
 import { limitProblems, type ViewLimits } from './contract/views/limits.js';
+import { addressProblems } from './contract/upstream-addresses.js';
 import { loadPolicies } from './policy/cedar.js';
 import { policySchemaOf } from './policy/schema.js';
 
@@ -46,6 +47,8 @@ export interface CatalogueOptions {
   defaults: ContractDefaults;
   /** How much the views of the dialects that agents use may be; a set that is more is not served. */
   limits?: ViewLimits;
+  /** What stands against a service's address, in words; a set with one that may not be called is not served. */
+  addressProblem?(service: string, origin: string): string | null;
   store: CatalogueStore;
   /** 0: the folder is read at the start only. */
   reloadMs: number;
@@ -125,13 +128,15 @@ function once(work: () => Promise<void>): () => Promise<void> {
   };
 }
 
-function compile({ folder, env, defaults, limits = {} }: CatalogueOptions): Served {
+function compile({ folder, env, defaults, limits = {}, addressProblem = () => null }: CatalogueOptions): Served {
   const compiled = compileFolder(folder, env, defaults);
   if ('diagnostics' in compiled) {
     throw new Error(`the contracts in ${folder} do not compile:\n${formatDiagnostics(compiled.diagnostics, (file) => readSourceText(folder, file))}`);
   }
   const over = limitProblems(compiled.catalogue, limits);
   if (over.length > 0) throw new Error(`the contracts in ${folder} are more than \`contracts.view_limits\` admits:\n${formatDiagnostics(over, () => undefined)}`);
+  const barred = addressProblems(compiled.catalogue, addressProblem);
+  if (barred.length > 0) throw new Error(`the contracts in ${folder} name addresses that may not be called:\n${formatDiagnostics(barred, () => undefined)}`);
   const policy = loadPolicies(compiled.catalogue.policies, policySchemaOf(compiled.catalogue.tools.values()));
   return { catalogue: compiled.catalogue, policy };
 }

@@ -29,6 +29,7 @@ import { Sweeper } from './recovery/sweeper.js';
 import { createLog } from './telemetry/log.js';
 import { createMetrics } from './telemetry/metrics.js';
 import { redact } from './telemetry/redact.js';
+import { type Egress, openEgress, readAllowedUpstreams, type Resolve } from './upstream/egress.js';
 import type { Upstream } from './upstream/exchange.js';
 import { openUpstreamGate } from './upstream/gate.js';
 import { parseRetryAfter } from './upstream/retry-after.js';
@@ -47,6 +48,8 @@ export interface Gateway {
 export interface Joints {
   ledger?(ledger: Ledger): Ledger;
   upstream?(upstream: Upstream): Upstream;
+  /** Names to addresses, instead of the system's resolver. */
+  resolve?: Resolve;
   door?(door: AgentDoor): AgentDoor;
 }
 
@@ -77,7 +80,8 @@ export async function startGateway(config: Config, joints: Joints = {}): Promise
   );
   const records = openRecords({ url: databaseUrl, poolSize: Math.min(2, config.database.poolSize - 1), statementTimeoutMs: recordsMs, connectTimeoutMs: 2_000 }, sealer);
   const locks = openLocks(config.redis.url, sealKey, log);
-  const upstream = createUpstream({ maxResponseBytes: config.upstream.maxResponseBytes, maxHeaderBytes: 16_384 });
+  const egress = guardEgress(config.upstream.allowPrivate, joints.resolve, metrics, log);
+  const upstream = createUpstream({ egress, maxResponseBytes: config.upstream.maxResponseBytes, maxHeaderBytes: 16_384 });
   const upstreamGate = openUpstreamGate({
     retryRatio: config.execution.retryRatio, maxWaiting: config.upstream.maxWaiting, maxPauseMs: maxRetryAfterMs, shared: locks.pauses,
     breaker: { failures: config.upstream.breakerFailures, openMs: config.upstream.breakerOpenMs },
@@ -90,6 +94,7 @@ export async function startGateway(config: Config, joints: Joints = {}): Promise
   });
   const contracts = await serveCatalogue({
     folder: config.contracts.folder, env: process.env, store, reloadMs: config.contracts.reloadMs,
+    addressProblem: egress.problem,
     limits: readViewLimits(config.contracts.viewLimits?.trim().split(/ +/) ?? []),
     defaults: {
       attempts: config.execution.attempts, elapsedMs: config.execution.elapsedMs,
@@ -192,6 +197,16 @@ function underKeptContracts(ledger: Ledger, kept: () => Promise<void>): Ledger {
       return ledger.reserve(intent);
     },
   };
+}
+
+function guardEgress(allowPrivate: string | null, resolve: Resolve | undefined, metrics: ReturnType<typeof createMetrics>, log: ReturnType<typeof createLog>): Egress {
+  return openEgress({
+    allowed: readAllowedUpstreams(allowPrivate), resolve,
+    refused(service, host, kind) {
+      metrics.refusedSend(service, 'address');
+      log.warn({ service, host, address: kind }, 'a domain service is at an address that `upstream.allow_private` does not allow it: nothing was sent there');
+    },
+  });
 }
 
 /** Replicas of one installation share the seal key; a mark of it keeps them apart from others on the same Redis. */

@@ -6,7 +6,9 @@ import type { Catalogue } from '../contract/plan.js';
 import { sarifLog } from '../contract/sarif.js';
 import { contradicts, formatStateSpaces, stateSpaces } from '../contract/state-space.js';
 import { limitProblems, type ViewLimits } from '../contract/views/limits.js';
+import { addressProblems } from '../contract/upstream-addresses.js';
 import { version } from '../project.js';
+import { openEgress, readAllowedUpstreams } from '../upstream/egress.js';
 import { limitOption, readArgs, readLimits, UsageError } from './usage.js';
 
 const formats = ['human', 'json', 'sarif'] as const;
@@ -22,7 +24,7 @@ export async function check(args: string[]): Promise<number> {
   if (values.exhaustive && format === 'sarif') throw new UsageError('`--exhaustive` is told as `human` or `json`');
   const folder = positionals[0] ?? defaultFolder();
   const limits = readLimits(values.limit);
-  const { catalogue, diagnostics } = within(limits, examine(folder));
+  const { catalogue, diagnostics } = within(limits, reachable(examine(folder)));
   if (catalogue && values.exhaustive) return exhaustively(format, folder, diagnostics, catalogue);
   print(format, folder, diagnostics, catalogue);
   return catalogue ? 0 : 1;
@@ -44,6 +46,18 @@ interface Examined { catalogue: Catalogue | null; diagnostics: Diagnostic[] }
 function examine(folder: string): Examined {
   const compiled = compileFolder(folder, process.env);
   return 'diagnostics' in compiled ? { catalogue: null, diagnostics: compiled.diagnostics } : { catalogue: compiled.catalogue, diagnostics: compiled.warnings };
+}
+
+/**
+ * Where the gateway would connect to, by the setting of the same name. A machine for development is not where a set will run: there, nothing is
+ * held against the addresses of its own network, which contracts fall back on.
+ */
+function reachable(examined: Examined, env: NodeJS.ProcessEnv = process.env): Examined {
+  const setting = env['CALLGATE_UPSTREAM_ALLOW_PRIVATE'];
+  const production = (env['CALLGATE_MODE'] || env['NODE_ENV']) === 'production';
+  if (!examined.catalogue || (!setting && !production)) return examined;
+  const barred = addressProblems(examined.catalogue, openEgress({ allowed: readAllowedUpstreams(setting || null) }).problem);
+  return barred.length > 0 ? { catalogue: null, diagnostics: [...barred, ...examined.diagnostics] } : examined;
 }
 
 function within(limits: ViewLimits, examined: Examined): Examined {

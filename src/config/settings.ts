@@ -17,6 +17,8 @@ const secretFile = (name: string) =>
 
 const viewLimit = '(openai-chat|openai-responses|anthropic|gemini|mcp)((\\.(tools|bytes|tokens))?=(none|[1-9][0-9]{0,8}))?';
 
+const allowedUpstream = '[A-Za-z][A-Za-z0-9_.-]*(=[0-9a-fA-F.:/]+(,[0-9a-fA-F.:/]+)*)?';
+
 export const configSchema = Type.Object({
   mode: choice(['development', 'production'], 'development',
     'In `production` Callgate refuses to start without a database, and with secrets that are missing, short or guessable. `NODE_ENV=production` means the same where this is not set.'),
@@ -71,7 +73,9 @@ export const configSchema = Type.Object({
     elapsed: duration('30s', 'Time over all attempts of one operation, where its contract says nothing.', ['100ms', '1h']),
     retry_ratio: fraction(0.1, 'Retries of one domain service that one replica makes, reads included, as a share of its first sends. Besides, ten at once and then one a second are always allowed.'),
   }),
-  upstream: section('Domain services: their answers, and how one that does not work or does not keep up is kept from holding up the others. Each replica counts for itself.', {
+  upstream: section('Domain services: where they may be, their answers, and how one that does not work or does not keep up is kept from holding up the others. Each replica counts for itself.', {
+    allow_private: optional('The services, by the name in their contract, that may be at a loopback or private address: `retail payments`; or in these ranges and at no other such address, whatever their kind: `retail=10.1.0.0/16,fd00::/8`. With spaces between. Without any, only public addresses are connected to (docs/egress.md).',
+      { pattern: `^${allowedUpstream}( +${allowedUpstream})*$` }, { expected: 'names of services with ranges, for instance `retail payments=10.1.0.0/16`' }),
     max_response: size('1MiB', 'The largest answer that is read.', ['1KiB', '64MiB']),
     breaker_failures: integer(10, 'Failures of one service in a row (no connection, no answer in time, 5xx; never a 4xx) after which calls to it are refused at once.', [1, 10_000]),
     breaker_open: duration('5s', 'How long they are, before one call alone tries whether it works again: a read, or a write under a key that the service honours.', ['100ms', '10m']),

@@ -132,6 +132,9 @@ export const codes = {
     'What the gateway keeps begins in one state and is moved by nothing but the actions of its table.'),
   CG620: text('A view that is too large', 'Publish fewer tools, give each agent’s key its own (callgate keys create --tool), or set another limit.',
     'A provider refuses the whole request, and every request carries every tool.'),
+  CG621: text('An address that the operator has not allowed',
+    'Let whoever runs the gateway name the service in `upstream.allow_private`, or send it to a public address (docs/egress.md).',
+    'Whoever may write a contract could otherwise reach this machine, the network behind it, or the credentials that a cloud tells there.'),
   CG901: text('A question that an import left open', 'Find out what the comment above it asks, and write the answer in place of the `GAP` text.',
     'The document that was imported does not say it.'),
 } as const satisfies Record<string, CodeText>;

@@ -13,6 +13,9 @@ import { projectFile } from '../project.js';
 import { developmentKeys } from './keys.js';
 import { developmentSecrets, type DevelopmentSecrets } from './secrets.js';
 
+/** As its contract names it: the one service that may be on this machine without being allowed by the operator. */
+const exampleService = 'retail';
+
 export interface Development {
   /** What `dev.json` holds. */
   details: {
@@ -41,6 +44,7 @@ export async function startDevelopment(config: Config): Promise<Development> {
     const gateway = await startGateway({
       ...config,
       database: { ...config.database, url: databaseUrl },
+      upstream: { ...config.upstream, allowPrivate: [`${exampleService}=127.0.0.1`, ...(config.upstream.allowPrivate ? [config.upstream.allowPrivate] : [])].join(' ') },
       secrets: { ...config.secrets, keyPepper: secrets.key_pepper, sealKey: secrets.seal_key },
     });
     stops.push(gateway.close);

@@ -6,6 +6,8 @@ export type FailureReason =
   | 'dns' | 'refused' | 'connect_timeout' | 'tls' | 'unreachable'
   /** The send fence had passed, or the call was given up, before a byte was written. */
   | 'fence_passed' | 'no_credential'
+  /** The egress guard does not connect to where the service is. */
+  | 'address_refused'
   | 'reset' | 'deadline' | 'protocol';
 
 export type Exchange =

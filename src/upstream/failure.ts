@@ -9,6 +9,7 @@ export class Withheld extends Error {
 }
 
 const reasons = new Map<string, FailureReason>(Object.entries({
+  ERR_EGRESS_REFUSED: 'address_refused',
   ENOTFOUND: 'dns',
   ECONNREFUSED: 'refused',
   UND_ERR_CONNECT_TIMEOUT: 'connect_timeout',

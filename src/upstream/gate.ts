@@ -89,7 +89,7 @@ function placeOf(service: Service, { traffic, as }: Entrance, waited: boolean): 
 }
 
 /** Of our own making: they say nothing of the service. */
-const ours: ReadonlySet<FailureReason> = new Set(['fence_passed', 'no_credential']);
+const ours: ReadonlySet<FailureReason> = new Set(['fence_passed', 'no_credential', 'address_refused']);
 
 /** An answer below 500, refusals of every kind included, is a service that works; so is one whose body we cannot use. */
 function healthOf(exchange: Exchange): Health {

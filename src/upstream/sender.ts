@@ -4,11 +4,13 @@
  */
 import { Pool } from 'undici';
 import type { RenderedRequest, UpstreamPlan } from '../contract/plan.js';
+import type { Egress } from './egress.js';
 import type { Exchange, FailureReason, SendOptions, Upstream } from './exchange.js';
 import { InFlight } from './in-flight.js';
 import { attemptHeader, watchAttempt } from './sent-marks.js';
 
 export interface UpstreamOptions {
+  egress: Egress;
   /** Of one response body, decoded from its transfer coding. */
   maxResponseBytes: number;
   /** Of one response head. */
@@ -23,7 +25,7 @@ export function createUpstream(options: UpstreamOptions): Upstream {
 
   const poolOf = (upstream: UpstreamPlan): Pool | null => {
     const key = JSON.stringify([upstream.service, upstream.origin, upstream.concurrency, upstream.connectTimeoutMs]);
-    const pool = pools.get(key) ?? openPool(upstream, options.maxHeaderBytes);
+    const pool = pools.get(key) ?? openPool(upstream, options);
     if (pool) pools.set(key, pool);
     return pool;
   };
@@ -55,12 +57,12 @@ export function createUpstream(options: UpstreamOptions): Upstream {
 }
 
 /** undici's own head and body timeouts are off: one deadline of ours covers the exchange. Null for an origin that is no HTTP origin. */
-function openPool(upstream: UpstreamPlan, maxHeaderBytes: number): Pool | null {
+function openPool(upstream: UpstreamPlan, { egress, maxHeaderBytes }: UpstreamOptions): Pool | null {
   try {
     return new Pool(upstream.origin, {
       connections: upstream.concurrency,
       pipelining: 1,
-      connectTimeout: upstream.connectTimeoutMs,
+      connect: egress.connector(upstream.service, upstream.connectTimeoutMs),
       headersTimeout: 0,
       bodyTimeout: 0,
       maxHeaderSize: maxHeaderBytes,

@@ -5,7 +5,11 @@
 import { mkdtempSync, readFileSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import type { DiagnosticCode } from '../../src/contract/diagnostics.js';
+import type { Diagnostic, DiagnosticCode } from '../../src/contract/diagnostics.js';
+import type { Catalogue } from '../../src/contract/plan.js';
+import { addressProblems } from '../../src/contract/upstream-addresses.js';
+import { limitProblems } from '../../src/contract/views/limits.js';
+import { openEgress } from '../../src/upstream/egress.js';
 import { checkoutFolder } from '../support/checkout.js';
 import { folderWith, mutated, retailFolder, retailText } from './fixture.js';
 import { warehouseFolder } from './warehouse.js';
@@ -694,7 +698,10 @@ function policies(): Example[] {
 }
 
 /** Codes that no text of a contract has: the command that is told it, and the one that is not. */
-export const commands: Readonly<Partial<Record<DiagnosticCode, { failing: string; mended: string; folder: () => string }>>> = {
+export const commands: Readonly<Partial<Record<DiagnosticCode, { failing: string; mended: string; folder: () => string; found?: (catalogue: Catalogue) => Diagnostic[] }>>> = {
   CG011: { failing: 'callgate check EMPTY', mended: 'callgate check examples/retail/contracts', folder: () => mkdtempSync(join(tmpdir(), 'callgate-empty-')) },
-  CG620: { failing: 'callgate check examples/retail/contracts --limit openai-chat=5', mended: 'callgate check examples/retail/contracts --limit openai-chat=10', folder: () => retailFolder },
+  CG620: { failing: 'callgate check examples/retail/contracts --limit openai-chat=5', mended: 'callgate check examples/retail/contracts --limit openai-chat=10', folder: () => retailFolder,
+    found: (catalogue) => limitProblems(catalogue, { 'openai-chat': { tools: 5 } }) },
+  CG621: { failing: 'CALLGATE_MODE=production callgate check examples/retail/contracts', mended: 'CALLGATE_MODE=production CALLGATE_UPSTREAM_ALLOW_PRIVATE=retail callgate check examples/retail/contracts',
+    folder: () => retailFolder, found: (catalogue) => addressProblems(catalogue, openEgress({ allowed: new Map() }).problem) },
 };

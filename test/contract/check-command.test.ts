@@ -18,6 +18,7 @@ async function run(...args: string[]): Promise<{ status: number; out: string; er
 }
 afterEach(() => {
   vi.restoreAllMocks();
+  vi.unstubAllEnvs();
 });
 
 describe('the exit', () => {
@@ -38,6 +39,19 @@ describe('the exit', () => {
     expect(JSON.parse((await run(retailFolder, '--limit', 'anthropic.bytes=100', '--format', 'json')).out)).toMatchObject([{ code: 'CG620', severity: 'error', line: 1 }]);
     expect(await run(retailFolder, '--limit', 'openai-chat', '--limit', 'anthropic.tokens=none')).toMatchObject({ status: 0 });
     await expect(run(retailFolder, '--limit', 'openai')).rejects.toThrow(UsageError);
+  });
+
+  test('is 1 for an address that the operator has not allowed: in production, or where it is said who may be where', async () => {
+    expect(await run(retailFolder)).toMatchObject({ status: 0 });
+    vi.stubEnv('NODE_ENV', 'production');
+    const barred = await run(retailFolder);
+    expect(barred).toMatchObject({ status: 1, out: '' });
+    expect(barred.err).toContain('error CG621: `127.0.0.1`, where `retail` is, is an address of this machine');
+    vi.stubEnv('CALLGATE_UPSTREAM_ALLOW_PRIVATE', 'retail');
+    expect(await run(retailFolder)).toMatchObject({ status: 0, err: '' });
+    vi.stubEnv('NODE_ENV', '');
+    vi.stubEnv('CALLGATE_UPSTREAM_ALLOW_PRIVATE', 'other');
+    expect(JSON.parse((await run(retailFolder, '--format', 'json')).out)).toMatchObject([{ code: 'CG621', severity: 'error' }]);
   });
 
   test('is a usage error for a format that does not exist', async () => {

@@ -67,6 +67,7 @@ describe('the image', () => {
     const port = String(await freePort());
     const env = {
       ...secrets, DATABASE_URL: await freshDatabase(inject('databaseUrl')), CALLGATE_AGENT_PORT: '0', CALLGATE_CONTROL_PORT: port, CALLGATE_LOG_LEVEL: 'error',
+      CALLGATE_UPSTREAM_ALLOW_PRIVATE: 'retail=127.0.0.1',
     };
     expect((await inImage([...image.entrypoint, 'migrate'], env)).stdout).toMatch(/^applied 0001-/);
     const { stdout: key } = await inImage([...image.entrypoint, 'keys', 'create', '--tenant', 'acme', '--principal', 'a', '--role', 'auditor'], env);

@@ -1,7 +1,6 @@
 /** docs/diagnostics.md: of each code what it is, why it matters and how to mend it, with a contract that has it and the same one mended. */
 import { compileFolder } from '../../src/contract/compile.js';
 import { type Diagnostic, type DiagnosticCode, diagnosticTexts, severityOf } from '../../src/contract/diagnostics.js';
-import { limitProblems } from '../../src/contract/views/limits.js';
 import { catalogueOf } from '../contract/fixture.js';
 import { commands, type Example, examples } from '../contract/broken.js';
 
@@ -36,9 +35,9 @@ function ofText({ code, file, failing, mended, folder }: Example): string {
 }
 
 function ofCommand(code: DiagnosticCode): string {
-  const { failing, mended, folder } = commands[code]!;
+  const { failing, mended, folder, found: among = () => [] } = commands[code]!;
   const result = compileFolder(folder(), {});
-  const found = 'diagnostics' in result ? result.diagnostics : limitProblems(catalogueOf(result), { 'openai-chat': { tools: 5 } });
+  const found = 'diagnostics' in result ? result.diagnostics : among(catalogueOf(result));
   return `${told({ ...found[0]!, message: found[0]!.message.replace(/`\/[^`]*`/, '`EMPTY`') })}\n\n\`\`\`diff\n- ${failing}\n+ ${mended}\n\`\`\``;
 }
 

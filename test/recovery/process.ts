@@ -3,7 +3,7 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
 import { projectFile } from '../../src/project.js';
-import { Agent, type House } from '../support/gateway.js';
+import { Agent, allowed, type House } from '../support/gateway.js';
 
 export type CrashPoint =
   | 'before_reserve' | 'after_reserve' | 'after_exchange' | 'before_settle' | 'after_settle' | 'after_unknown' | 'after_first_readback' | 'after_resend_intent'
@@ -22,7 +22,7 @@ export interface Fused {
 
 export async function spawnFused(house: House, point: CrashPoint, env: Record<string, string> = {}): Promise<Fused> {
   const child = spawn(process.execPath, [projectFile('test', 'recovery', 'crashing-gateway.mjs')], {
-    env: { PATH: process.env['PATH'] ?? '', ...house.env, CRASH_AT: point, ...env }, stdio: ['ignore', 'ignore', 'pipe'],
+    env: { PATH: process.env['PATH'] ?? '', ...allowed({ ...house.env, ...env }), ...house.env, CRASH_AT: point, ...env }, stdio: ['ignore', 'ignore', 'pipe'],
   });
   const ended = once(child, 'exit').then(([code, signal]) => String(signal ?? code));
   let stderr = '';

@@ -5,6 +5,8 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
+import { readdirSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { inject } from 'vitest';
 import { type RetailService, startRetailService } from '../../examples/retail/service/server.js';
 import { loadConfig } from '../../src/config/index.js';
@@ -156,9 +158,17 @@ export async function openHouse(env: Record<string, string> = {}, database = ():
 
 export interface Opened { gateway: Gateway; agent: Agent; as(key: string): Agent; control(key?: string): Agent }
 
+/** Every service that the house's contracts name may be on this machine, and nowhere else inside. */
+export function allowed(env: Record<string, string>): Record<string, string> {
+  const folder = env['CALLGATE_CONTRACTS_FOLDER'] as string;
+  const names = readdirSync(folder).filter((name) => /\.(ya?ml|json)$/.test(name))
+    .flatMap((name) => /^\s*"?service"?: *"?([\w.-]+)/m.exec(readFileSync(join(folder, name), 'utf8'))?.[1] ?? []);
+  return { CALLGATE_UPSTREAM_ALLOW_PRIVATE: names.map((name) => `${name}=127.0.0.0/8`).join(' ') };
+}
+
 /** A gateway in this process. */
 export async function openGateway(house: House, env: Record<string, string> = {}, joints: Joints = {}): Promise<Opened> {
-  const all = { ...house.env, ...env };
+  const all = { ...allowed({ ...house.env, ...env }), ...house.env, ...env };
   const loaded = loadConfig({ env: all });
   if ('problems' in loaded) throw new Error(JSON.stringify(loaded.problems));
   Object.assign(process.env, { RETAIL_URL: house.service.url, RETAIL_TOKEN: token });
@@ -174,7 +184,7 @@ export interface Spawned { process: ChildProcess; agentUrl: string; controlUrl: 
 /** The built gateway as a process of its own. `main` is another entry than the command, for tests that stand between rooms. */
 export async function spawnGateway(house: House, env: Record<string, string> = {}): Promise<Spawned> {
   const child = spawn(process.execPath, [projectFile('bin', 'callgate.mjs'), 'serve'], {
-    env: { PATH: process.env['PATH'] ?? '', ...house.env, ...env }, stdio: ['ignore', 'pipe', 'pipe'],
+    env: { PATH: process.env['PATH'] ?? '', ...allowed({ ...house.env, ...env }), ...house.env, ...env }, stdio: ['ignore', 'pipe', 'pipe'],
   });
   let stderr = '';
   let stdout = '';

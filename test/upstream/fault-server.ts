@@ -27,11 +27,11 @@ export class FaultServer {
 
   private constructor(private readonly server: Server) {}
 
-  static async start(): Promise<FaultServer> {
+  static async start(host = '127.0.0.1', port = 0): Promise<FaultServer> {
     const server = createServer();
     const books = new FaultServer(server);
     server.on('connection', (socket) => books.accept(socket));
-    await once(server.listen(0, '127.0.0.1'), 'listening');
+    await once(server.listen(port, host), 'listening');
     return books;
   }
 

@@ -3,6 +3,7 @@ import { connect, type Socket } from 'node:net';
 import { Worker } from 'node:worker_threads';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import type { Exchange, SendOptions, Upstream } from '../../src/upstream/exchange.js';
+import { openEgress, readAllowedUpstreams } from '../../src/upstream/egress.js';
 import { createUpstream } from '../../src/upstream/sender.js';
 import { watchedAttempts } from '../../src/upstream/sent-marks.js';
 import { FaultServer, get, mintAttempt, planFor, post, reply, sleep } from './fault-server.js';
@@ -12,7 +13,7 @@ let upstream: Upstream;
 
 beforeEach(async () => {
   server = await FaultServer.start();
-  upstream = createUpstream({ maxResponseBytes: 64 * 1024, maxHeaderBytes: 8 * 1024 });
+  upstream = createUpstream({ egress: openEgress({ allowed: readAllowedUpstreams('retail=127.0.0.0/8') }), maxResponseBytes: 64 * 1024, maxHeaderBytes: 8 * 1024 });
 });
 
 afterEach(async () => {
@@ -184,8 +185,10 @@ describe('once bytes may have left, a failure never claims the opposite', () => 
   it('an answer that is not HTTP, and one whose head is too large', async () => {
     server.onRequest = ({ socket }) => socket.write('SSH-2.0-OpenSSH_9.2\r\n');
     expect(await postAndAudit()).toEqual(failure('protocol', true));
-    server.onRequest = ({ socket }) => socket.write(`HTTP/1.1 200 OK\r\nx-large: ${'x'.repeat(20_000)}\r\n\r\n`);
-    expect(await postAndAudit()).toEqual(failure('protocol', true));
+    for (const head of [`x-large: ${'x'.repeat(20_000)}\r\n`, 'x:1\r\n'.repeat(5_000)]) {
+      server.onRequest = ({ socket }) => socket.write(`HTTP/1.1 200 OK\r\n${head}\r\n`);
+      expect(await postAndAudit()).toEqual(failure('protocol', true));
+    }
   });
 
   it('a shutdown waits for what is in flight', async () => {
@@ -365,6 +368,7 @@ describe('what comes back', () => {
   it.each([
     ['half of the announced length, then the end', `HTTP/1.1 200 OK\r\n${json}content-length: 100\r\n\r\n{"a":1}`, 'end', 'truncated'],
     ['half of the announced length, then a reset', `HTTP/1.1 200 OK\r\n${json}content-length: 100\r\n\r\n{"a":1}`, 'reset', 'truncated'],
+    ['chunks with trailers without end', `HTTP/1.1 200 OK\r\n${json}transfer-encoding: chunked\r\n\r\n7\r\n{"a":1}\r\n0\r\n${'x-more: 1\r\n'.repeat(4_000)}`, 'keep', 'truncated'],
     ['chunks without their end', `HTTP/1.1 200 OK\r\n${json}transfer-encoding: chunked\r\n\r\n7\r\n{"a":1}\r\n`, 'end', 'truncated'],
     ['a body cut without a length', `HTTP/1.1 200 OK\r\n${json}connection: close\r\n\r\n{"a":`, 'end', 'malformed'],
   ] as const)('%s: the response stands, its body does not', async (_, raw, then, unreadable) => {

@@ -52,7 +52,7 @@ export async function openHouse(edition: Edition, data: RetailData): Promise<Hou
 /** Shorter than the defaults, so that a killed gateway's work is taken up in seconds; what is concluded from what stays the same. */
 function environment(databaseUrl: string, contracts: string, serviceUrl: string, token: string): NodeJS.ProcessEnv {
   return {
-    PATH: process.env['PATH'], CALLGATE_MODE: 'development', DATABASE_URL: databaseUrl, CALLGATE_CONTRACTS_FOLDER: contracts, CALLGATE_LOG_LEVEL: 'fatal',
+    PATH: process.env['PATH'], CALLGATE_MODE: 'development', DATABASE_URL: databaseUrl, CALLGATE_CONTRACTS_FOLDER: contracts, CALLGATE_LOG_LEVEL: 'fatal', CALLGATE_UPSTREAM_ALLOW_PRIVATE: 'tau-retail=127.0.0.1',
     CALLGATE_SECRETS_KEY_PEPPER: randomBytes(32).toString('hex'), CALLGATE_SECRETS_SEAL_KEY: randomBytes(32).toString('hex'),
     CALLGATE_AGENT_PORT: '0', CALLGATE_CONTROL_PORT: '0', CALLGATE_EXECUTION_LEASE: '1s', CALLGATE_EXECUTION_SEND_WINDOW: '500ms',
     // The conversations were recorded without budgets; what they were refused is judged, not how often.
