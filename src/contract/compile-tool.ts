@@ -3,7 +3,7 @@ import type { Json, NextAction } from '../model.js';
 import type { ContractDefaults } from './defaults.js';
 import type { PredicateSource } from './document.js';
 import { durationMs } from './duration.js';
-import { type CompiledExpression, Names } from './expressions.js';
+import type { CompiledExpression, Names } from './expressions.js';
 import { type CompiledReadback, compileAsync, compileCompensation, compileErrors, compilePartial, compileReadback } from './outcome.js';
 import type { ArgumentsVerdict, EntityPlan, Predicate, ToolPlan, TouchedEntity, UpstreamPlan } from './plan.js';
 import type { Path } from './pointer.js';
@@ -156,7 +156,7 @@ function compileApprovals({ source, path: place, argsType }: ToolEntry, site: Si
   const path = [...place, 'approval'];
   return (source.approval ?? []).map((rule, index) => {
     const { summary } = rule;
-    const template = summary === undefined ? null : site.template([...path, index, 'summary'], summary, Names.of({ args: argsType }));
+    const template = summary === undefined ? null : site.template([...path, index, 'summary'], summary, deciding.only({ args: argsType }));
     return {
       when: site.expression([...path, index, 'when'], rule.when, deciding, 'bool'),
       by: rule.by,

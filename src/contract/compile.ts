@@ -12,7 +12,7 @@ import { lintTool } from './lints.js';
 import { checkPolicies } from './policies.js';
 import { loadFolder } from './load.js';
 import type { Catalogue, ToolPlan } from './plan.js';
-import { bindsLast, References } from './references.js';
+import { entitiesOf, References, referredTools } from './references.js';
 import { SchemaCompiler } from './schemas.js';
 import { canonicalSource, readCanonicalSource, type ContractSource, type SourceFile } from './source.js';
 import { readPolicies } from '../policy/read.js';
@@ -103,18 +103,6 @@ export function digestTool(entry: ToolEntry, tools: Tools): string {
     tool: entry.name,
     reached: [...reached].sort(([a], [b]) => (a < b ? -1 : 1)).map(([, each]) => governed(each)),
   });
-}
-
-function referredTools(entry: ToolEntry): string[] {
-  const { source } = entry;
-  const observations = [...Object.values(source.observe ?? {}), ...entitiesOf(entry).map(([, entity]) => entity.observe)];
-  return [...observations, source.readback, source.compensate, ...bindsLast(entry)].flatMap((one) => (one ? [one.tool] : []));
-}
-
-/** Those that it acts on, touches or is the observation of. */
-function entitiesOf({ name: tool, source, document }: ToolEntry): [string, NonNullable<ContractDocument['entities']>[string]][] {
-  const named = new Set([source.entity, ...(source.touches ?? [])]);
-  return Object.entries(document.entities ?? {}).filter(([name, { observe }]) => named.has(name) || observe?.tool === tool);
 }
 
 function governed(entry: ToolEntry): JsonObject {

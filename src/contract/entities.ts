@@ -6,7 +6,7 @@ import { type CelType, celClass, celString, celTimestamp, celUnknown } from './c
 import { beforeLookUp, type CompiledBind } from './bind.js';
 import { inDependencyOrder } from './dependency-order.js';
 import { type EntitySource, keptByGateway, type ObservationSource } from './document.js';
-import { type CompiledExpression, Names, namesIn } from './expressions.js';
+import { type CompiledExpression, type Names, namesIn } from './expressions.js';
 import { compileEach, compileObservation, mentioned, type Observed } from './observations.js';
 import { nearest } from './nearest.js';
 import { type EntityPlan, lastResults, type ObservationPlan } from './plan.js';
@@ -59,7 +59,7 @@ class EntityCompiler {
   readonly entities = new Map<string, EntityPlan>();
   readonly observations: ObservationPlan[] = [];
   names: Names;
-  /** Types of what was compiled since `names`, which is extended only for what reads them: each extension copies an environment. */
+  /** Types of what was compiled since `names`, which is extended only for what reads them: each extension is an environment. */
   private pending: Record<string, CelType> = {};
   private readonly mentions: ReadonlyMap<string, ReadonlySet<string>>;
   private readonly circular: ReadonlySet<string>;
@@ -118,7 +118,7 @@ class EntityCompiler {
   private state(name: string, source: EntitySource, seen: Observed | null): CompiledExpression<string> | null {
     const { file, findings } = this.site;
     const path: Path = ['entities', name];
-    const state = new Site(file, findings).optional([...path, 'state'], source.state, Names.of({ [name]: seen?.type ?? celUnknown }), 'string');
+    const state = new Site(file, findings).optional([...path, 'state'], source.state, this.names.only({ [name]: seen?.type ?? celUnknown }), 'string');
     for (const [index, listed] of (state?.values ? (source.states ?? []) : []).entries()) {
       const meant = nearest(listed, state!.values!);
       if (!state!.values!.has(listed))

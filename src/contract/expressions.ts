@@ -47,6 +47,25 @@ interface Lazy {
   readonly type: CelType;
 }
 
+/**
+ * The classes that the expressions of one tool can meet. The first that an environment registers makes it copy every function that there
+ * is, and a compiled expression keeps its environment: so they are registered together, and all places of the tool share the copy.
+ */
+class Vocabulary {
+  private environment = base;
+  private readonly known = new Set<string>();
+
+  knowing(types: Iterable<CelType>): Environment {
+    const fresh = [...types].filter(({ name, ctor, fields }) => ctor && fields && !this.known.has(name));
+    if (fresh.length > 0) this.environment = this.environment.clone({ limits });
+    for (const { name, fields, ctor } of fresh) {
+      this.known.add(name);
+      this.environment.registerType(name, { ctor: ctor!, fields: Object.fromEntries([...fields!].map(([field, type]) => [field, type.name])) });
+    }
+    return this.environment;
+  }
+}
+
 /** The names that expressions of one place may read, with their types. */
 export class Names {
   private environment: Environment | undefined;
@@ -55,22 +74,28 @@ export class Names {
   private constructor(
     private readonly types: ReadonlyMap<string, CelType>,
     private readonly lazies: ReadonlyMap<string, Lazy>,
-    private readonly outer: Names | null,
+    private readonly vocabulary: Vocabulary,
   ) {}
 
-  static of(types: Record<string, CelType>): Names {
-    return new Names(new Map(Object.entries(types)), new Map(), null);
+  /** @param ahead types of names that places of the same tool will know besides */
+  static of(types: Record<string, CelType>, ahead: Iterable<CelType> = []): Names {
+    const vocabulary = new Vocabulary();
+    vocabulary.knowing(reachedFrom([...Object.values(types), ...ahead]).values());
+    return new Names(new Map(Object.entries(types)), new Map(), vocabulary);
+  }
+
+  /** These alone, at another place of the same tool. */
+  only(types: Record<string, CelType>): Names {
+    return new Names(new Map(Object.entries(types)), new Map(), this.vocabulary);
   }
 
   with(more: Record<string, CelType>): Names {
-    const outer = Object.keys(more).some((name) => this.types.has(name)) ? null : this;
-    return new Names(new Map([...this.types, ...Object.entries(more)]), this.lazies, outer);
+    return new Names(new Map([...this.types, ...Object.entries(more)]), this.lazies, this.vocabulary);
   }
 
   withLazy(name: string, expression: CompiledExpression<Json>): Names {
     const type = atMost(this.typeNamed(expression.type), expression.maxItems);
-    const outer = this.types.has(name) ? null : this;
-    return new Names(new Map([...this.types, [name, type]]), new Map([...this.lazies, [name, { expression, type }]]), outer);
+    return new Names(new Map([...this.types, [name, type]]), new Map([...this.lazies, [name, { expression, type }]]), this.vocabulary);
   }
 
   knows(name: string): boolean {
@@ -173,30 +198,29 @@ export class Names {
   }
 
   private classes(): ReadonlyMap<string, CelType> {
-    if (this.registered) return this.registered;
-    const found = new Map<string, CelType>();
-    for (let open = [...this.types.values()]; open.length > 0; ) {
-      const fresh = open.filter(({ name }) => !found.has(name));
-      for (const type of fresh) found.set(type.name, type);
-      open = fresh.flatMap(({ parts }) => parts);
-    }
-    this.registered = found;
-    return found;
+    this.registered ??= reachedFrom(this.types.values());
+    return this.registered;
   }
 
-  /** Built on that of the names which these extend: registering a type copies every function of the environment. */
   private env(): Environment {
     if (this.environment) return this.environment;
-    const env = (this.outer?.env() ?? base).clone({ limits });
-    const known = this.outer?.classes();
-    for (const { name, fields, ctor } of this.classes().values()) {
-      if (!ctor || !fields || known?.has(name)) continue;
-      env.registerType(name, { ctor, fields: Object.fromEntries([...fields].map(([field, type]) => [field, type.name])) });
-    }
-    for (const [name, { name: type }] of this.types) if (!this.outer?.types.has(name)) env.registerVariable(name, type);
+    const env = this.vocabulary.knowing(this.classes().values()).clone({ limits });
+    for (const [name, { name: type }] of this.types) env.registerVariable(name, type);
     this.environment = env;
     return env;
   }
+}
+
+/** By the names that the checker gives them, with the types of all that they hold; each is looked at once, however many hold it. */
+function reachedFrom(types: Iterable<CelType>): ReadonlyMap<string, CelType> {
+  const found = new Map<string, CelType>();
+  const open = [...types];
+  for (let type = open.pop(); type; type = open.pop()) {
+    if (found.has(type.name)) continue;
+    found.set(type.name, type);
+    open.push(...type.parts);
+  }
+  return found;
 }
 
 /** The type of an expression that did not compile. */

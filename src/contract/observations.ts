@@ -3,12 +3,12 @@ import type { Json } from '../model.js';
 import { type CelType, celDyn, celInt, celMap, celString, celUnknown } from './cel-types.js';
 import type { ObservationSource } from './document.js';
 import { durationMs } from './duration.js';
-import { type CompiledExpression, Names, namesIn, unknownType } from './expressions.js';
+import { type CompiledExpression, type Names, namesIn, unknownType } from './expressions.js';
 import type { ObservationPlan, ToolPlan } from './plan.js';
 import type { Path } from './pointer.js';
 import type { References } from './references.js';
 import type { Site } from './site.js';
-import { observedType, type ToolEntry } from './tool-entry.js';
+import type { ToolEntry } from './tool-entry.js';
 
 export const responseTypes = { status: celInt, headers: celMap(celString), body: celDyn };
 /** Of one observation: a decision that needs more is one that the service should offer to make. */
@@ -31,11 +31,11 @@ export function mentioned({ args, for_each: each }: ObservationSource): Readonly
 
 export function compileObservation({ name, source, path }: Declared, site: Site, references: References, names: Names): Observed {
   const { target, args } = compileRead(source, path, site, references, names);
-  const response = Names.of(target ? { ...responseTypes, result: target.resultType } : responseTypes);
+  const response = names.only(target ? { ...responseTypes, result: target.resultType } : responseTypes);
   const version = site.optional([...path, 'version'], source.version, response, 'string');
   return {
     plan: { name, tool: target?.plan as ToolPlan, each: null, args, version, maxAgeMs: durationMs(source.max_age), needs: [] },
-    type: target ? observedType(target, version !== null) : celUnknown,
+    type: !target ? celUnknown : version ? target.versionedType : target.resultType,
   };
 }
 

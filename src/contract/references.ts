@@ -1,8 +1,8 @@
 /** Resolves the names by which one part of a contract speaks of another. */
 import type { JsonObject } from '../model.js';
 import type { LastNamed } from './cel-rules.js';
-import { celTypeOf } from './cel-types.js';
-import type { EntitySource } from './document.js';
+import { type CelType, celTypeOf } from './cel-types.js';
+import type { EntitySource, ObservationSource } from './document.js';
 import { lastsIn, unknownType, type CompiledExpression } from './expressions.js';
 import type { Findings } from './findings.js';
 import { nearest } from './nearest.js';
@@ -64,6 +64,13 @@ export class References {
     return this.undone;
   }
 
+  /** Types of what the expressions of a tool can meet: its own answers, and those of the tools that are asked for it. */
+  answers(entry: ToolEntry): CelType[] {
+    const versioned = observationsOf(entry).flatMap(({ tool, version }) => (version === undefined ? [] : [this.tools.entries.get(tool)?.versionedType]));
+    const plain = referredTools(entry).map((tool) => this.tools.entries.get(tool)?.resultType);
+    return [entry.resultType, entry.errorBody, entry.acceptedBody, ...plain, ...versioned].filter((type) => type !== undefined);
+  }
+
   entity({ document, file }: ToolEntry, name: string, path: Path): EntitySource | undefined {
     const entities = document.entities ?? {};
     if (Object.hasOwn(entities, name)) return entities[name];
@@ -104,6 +111,22 @@ export class References {
 /** Of which tools it binds the last result. */
 export function bindsLast({ source }: ToolEntry): LastNamed[] {
   return Object.values(source.bind ?? {}).flatMap((value) => (typeof value === 'string' ? lastsIn(value) : []));
+}
+
+/** Whose results its expressions read, or which it names as its undo. */
+export function referredTools(entry: ToolEntry): string[] {
+  const { source } = entry;
+  return [...observationsOf(entry), source.readback, source.compensate, ...bindsLast(entry)].flatMap((one) => (one ? [one.tool] : []));
+}
+
+function observationsOf(entry: ToolEntry): ObservationSource[] {
+  return [...Object.values(entry.source.observe ?? {}), ...entitiesOf(entry).flatMap(([, { observe }]) => observe ?? [])];
+}
+
+/** Those that it acts on, touches or is the observation of. */
+export function entitiesOf({ name: tool, source, document }: ToolEntry): [string, EntitySource][] {
+  const named = new Set([source.entity, ...(source.touches ?? [])]);
+  return Object.entries(document.entities ?? {}).filter(([name, { observe }]) => named.has(name) || observe?.tool === tool);
 }
 
 function meant(name: string | undefined): string {

@@ -46,7 +46,7 @@ export interface ToolScope {
 
 export function compileScope(entry: ToolEntry, references: References, site: Site): ToolScope {
   const who = { args: entry.argsType, principal: principalType, subject: celString, session: sessionType };
-  const asked = Names.of(entry.source.bind ? who : { ...who, bound: nothingBound.type });
+  const asked = Names.of(entry.source.bind ? who : { ...who, bound: nothingBound.type }, [operationType, ...references.answers(entry)]);
   const bound = entry.source.bind ? compileBind(entry, references, site, asked) : nothingBound;
   const entities = compileEntities(entry, references, site, entry.source.bind ? asked.with({ bound: bound.type }) : asked, bound);
   const { names: deciding, lets } = compileLets(entry, site, entities.names);

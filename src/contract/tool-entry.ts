@@ -22,6 +22,8 @@ export interface ToolEntry {
   readonly path: Path;
   readonly argsType: CelType;
   readonly resultType: CelType;
+  /** The result as an observation that declares a version shows it: with the version as text. */
+  readonly versionedType: CelType;
   /** Of what `errors` and `not_found` read. */
   readonly errorBody: CelType;
   /** Of what `async.accepted` reads. */
@@ -99,6 +101,7 @@ function toolEntry(
   const admitResult = once(() => admitting(source.result, [...path, 'result']));
   const argsType = once(() => (args() ? celTypeOf(source.args, source.args, 'args') : celUnknown));
   const resultType = once(() => (admitResult() ? celTypeOf(source.result, source.result, 'result') : celUnknown));
+  const versionedType = once(() => versioned(resultType()));
   const errorBody = once(() => {
     const own = source.error_body !== undefined;
     return bodyType(source.error_body ?? document.upstream.error_body, own ? [...path, 'error_body'] : ['upstream', 'error_body'], admitting);
@@ -128,6 +131,9 @@ function toolEntry(
     },
     get resultType() {
       return resultType();
+    },
+    get versionedType() {
+      return versionedType();
     },
   };
 }
@@ -188,9 +194,7 @@ function refuseEnvironment(file: SourceFile, findings: Findings): void {
   for (const section of ['service', 'upstream', 'entities', 'tools', 'policies']) walk(document[section] ?? null, [section]);
 }
 
-/** An observation as expressions see it: the result of its tool and, where it declares one, its version as text. */
-export function observedType(entry: ToolEntry, hasVersion: boolean): CelType {
-  const { resultType } = entry;
-  if (!hasVersion || !resultType.fields) return resultType;
-  return celClass('observation', new Map([...resultType.fields, ['version', celString]]));
+/** What has members gets one more, in the place of one of that name. */
+function versioned(type: CelType): CelType {
+  return type.fields ? celClass('observation', new Map([...type.fields, ['version', celString]])) : type;
 }

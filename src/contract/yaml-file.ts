@@ -36,10 +36,7 @@ const maxAliasCount = 100;
 
 export function parseContractFile(file: string, text: string): { source: SourceFile } | { diagnostics: Diagnostic[] } {
   const lines = new LineCounter();
-  const at = (offset: number): Position => {
-    const { line, col } = lines.linePos(offset);
-    return { line: Math.max(1, line), column: Math.max(1, col) };
-  };
+  const at = (offset: number): Position => positionOf(lines, offset);
   const refused = (offset: number, message: string): { diagnostics: Diagnostic[] } => ({ diagnostics: [diagnostic(file, at(offset), 'CG003', message)] });
   if (text.length > maxBytes) return refused(0, `the file is larger than ${maxBytes / 1024 / 1024} MB; divide it`);
   try {
@@ -48,7 +45,7 @@ export function parseContractFile(file: string, text: string): { source: SourceF
     found.push(...unfitNodes(file, document, at));
     if (found.length > 0) return { diagnostics: found };
     const json = (document.toJS({ maxAliasCount }) ?? null) as Json;
-    return { source: { file, document: json, ...locator(document, at) } };
+    return { source: { file, document: json, ...locator(text) } };
   } catch (thrown) {
     if (thrown instanceof TooDeep) return refused(thrown.offset, `objects and lists are nested more than ${maxNesting} deep`);
     return refused(0, `the document cannot be resolved: ${(thrown as Error).message}`);
@@ -125,14 +122,29 @@ function unfitNodes(file: string, document: Document, at: (offset: number) => Po
   return found;
 }
 
-function locator(document: Document, at: (offset: number) => Position): Pick<SourceFile, 'valuePosition' | 'keyPosition'> {
-  return {
-    valuePosition: (path, offset = 0) => {
-      const { node, value } = walk(document, path);
-      return at(value + textOffset(node, offset));
-    },
-    keyPosition: (path) => at(walk(document, path).key),
+/** Most files have no finding, and the tree takes some fifteen times its text: it is dropped, and made again for the first place asked for. */
+function locator(text: string): Pick<SourceFile, 'valuePosition' | 'keyPosition'> {
+  let composed: { document: Document; lines: LineCounter } | undefined;
+  const located = (offsetIn: (document: Document) => number): Position => {
+    if (!composed) {
+      const lines = new LineCounter();
+      composed = { document: compose(text, lines), lines };
+    }
+    return positionOf(composed.lines, offsetIn(composed.document));
   };
+  return {
+    valuePosition: (path, offset = 0) =>
+      located((document) => {
+        const { node, value } = walk(document, path);
+        return value + textOffset(node, offset);
+      }),
+    keyPosition: (path) => located((document) => walk(document, path).key),
+  };
+}
+
+function positionOf(lines: LineCounter, offset: number): Position {
+  const { line, col } = lines.linePos(offset);
+  return { line: Math.max(1, line), column: Math.max(1, col) };
 }
 
 /** Where a character of a one-line text stands behind the beginning of its node; 0 where folding or escapes make it uncertain. */

@@ -45,6 +45,7 @@ const named = (count: number, make: (index: number) => [string, Json]): JsonObje
 const nested = (depth: number, around: (inner: Json) => Json, inmost: Json): Json => many(depth, () => 0).reduce<Json>(around, inmost);
 const withDefs = ($defs: JsonObject): JsonObject => ({ args: { type: 'object', properties: { a: { $ref: '#/$defs/d0' } }, $defs } });
 const ref = (index: number): JsonObject => ({ $ref: `#/$defs/d${index}` });
+const doubled = withDefs(named(40, (i) => [`d${i}`, i < 39 ? { type: 'object', properties: { a: ref(i + 1), b: ref(i + 1) } } : { type: 'integer' }]));
 
 describe('text that a parser could stall or fall over on', () => {
   test.each<[string, string, string, RegExp]>([
@@ -77,7 +78,8 @@ describe('schemas that could stall or fall over', () => {
     ['a circle of 150 references', withDefs(named(150, (i) => [`d${i}`, ref((i + 1) % 150)])), 'CG605'],
     ['a web of 200 `allOf`', withDefs(named(200, (i) => [`d${i}`, { properties: { [`p${i}`]: { type: 'integer' } }, ...(i < 199 ? { allOf: many(Math.min(8, 199 - i), (j) => ref(i + 1 + j)) } : {}) }])), 'CG605'],
     ['thirty definitions, each of all thirty', withDefs(named(30, (i) => [`d${i}`, { type: 'object', properties: named(30, (j) => [`p${j}`, ref(j)]) }])), null],
-    ['forty definitions, each twice in the one before', withDefs(named(40, (i) => [`d${i}`, i < 39 ? { type: 'object', properties: { a: ref(i + 1), b: ref(i + 1) } } : { type: 'integer' }])), null],
+    ['forty definitions, each twice in the one before', doubled, null],
+    ['the same, and an expression that reads them', { ...doubled, http: { method: 'GET', path: '/x', query: { q: '{has(args.a)}' } } }, null],
     ['150 definitions, one inside the other', withDefs(named(150, (i) => [`d${i}`, i < 149 ? { type: 'object', properties: { a: ref(i + 1) } } : { type: 'integer' }])), null],
     ['a pattern that back-tracks', { args: { type: 'object', properties: { a: { type: 'string', pattern: '(a+)+$', maxLength: 5 } } } }, null],
     ['a pattern that repeats repeats', { args: { type: 'object', properties: { a: { type: 'string', pattern: '((((a{1,100}){1,100}){1,100}){1,100}){1,100}', maxLength: 5 } } } }, 'CG606'],

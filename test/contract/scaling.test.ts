@@ -2,13 +2,15 @@
  * An importer, or a company, makes catalogues of thousands of tools. Work that grows with the square of them is not seen in a small example and
  * stops an editor in a large one. Ratios of CPU time within one run: a busy machine lengthens neither.
  */
-import { mkdtempSync, writeFileSync } from 'node:fs';
+import { spawnSync } from 'node:child_process';
+import { cpSync, mkdtempSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { parse } from 'yaml';
 import { compileFolder } from '../../src/contract/compile.js';
 import type { JsonObject } from '../../src/model.js';
+import { projectFile } from '../../src/project.js';
 import { retailText } from './fixture.js';
 
 const { upstream, entities, tools } = parse(retailText) as Record<'upstream' | 'entities' | 'tools', JsonObject>;
@@ -23,6 +25,18 @@ function copies(count: number): string {
   });
   const merged = (member: 'entities' | 'tools'): JsonObject => Object.assign({}, ...all.map((each) => each[member])) as JsonObject;
   return JSON.stringify({ callgate: 1, service: 'retail', upstream, entities: merged('entities'), tools: merged('tools') });
+}
+
+/** The example, so many times, each a file and a service, under its own policies. */
+function folderOf(services: number): string {
+  const dir = mkdtempSync(join(tmpdir(), 'callgate-memory-'));
+  cpSync(projectFile('examples', 'retail', 'contracts', 'policies'), join(dir, 'policies'), { recursive: true });
+  for (let index = 0; index < services; index++) {
+    const own = JSON.stringify({ entities, tools }).replaceAll(names, (_match, name: string) => `"${name}_${index}"`).replaceAll('50000', String(50_000 + index));
+    const document = { callgate: 1, service: `retail-${index}`, upstream, ...(JSON.parse(own) as JsonObject), policies: 'policies/retail.cedar' };
+    writeFileSync(join(dir, `retail-${index}.json`), JSON.stringify(document));
+  }
+  return dir;
 }
 
 function chain(length: number): string {
@@ -66,4 +80,11 @@ test('2,000 misspelt names among 2,000 tools are all told, each with what was me
   const told = 'diagnostics' in result ? result.diagnostics : [];
   expect(told.length).toBe(2_000);
   for (const { message } of told) expect(message).toMatch(/there is no tool `(read_the_thing_\d+)x`; did you mean `\1`\?/);
+}, 60_000);
+
+test('checking 500 tools takes less than 300 MB', () => {
+  const told = "data:text/javascript,process.on('exit', () => console.error(`peak ${process.resourceUsage().maxRSS}`))";
+  const { stdout, stderr } = spawnSync(process.execPath, ['--import', told, projectFile('bin', 'callgate.mjs'), 'check', folderOf(72)], { encoding: 'utf8' });
+  expect(stdout).toMatch(/^504 tools/);
+  expect(Number(/peak (\d+)/.exec(stderr)?.[1]) / 1024).toBeLessThan(300);
 }, 60_000);
