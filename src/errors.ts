@@ -104,6 +104,9 @@ export const problems = {
   EARLIER_RESULT_EXPIRED: problem('precondition_failed', 409, 'escalate', 'A result that this call rests on is no longer kept',
     'The contract takes a value from an earlier result of this session, which has passed its retention. That it happened still stands, so it is not to be repeated for its value.',
     'Hand the request to a person, who can find the value at the service.'),
+  ITEMS_ALREADY_DONE: problem('precondition_failed', 409, 'repair', 'Some items of the list are done already',
+    'An earlier call of the same caller for the same intent did these items. A second call about them would do them twice, so nothing of it was sent.',
+    'Propose `retry_with`, which names the items that are left; where it is absent nothing is left to do. `errors` names the items that are done.'),
   VERSION_CONFLICT: problem('version_conflict', 412, 'refresh', 'The resource has changed since it was read',
     'The version that the proposal was made on is not the present one, so the proposal may rest on stale facts.', 'Read the resource again, then decide anew.'),
   VERSION_REQUIRED: problem('version_required', 428, 'refresh', 'A version is required',
@@ -205,6 +208,8 @@ export interface Refusal {
   untrusted?: true;
   /** Of a budget that is used up. */
   budget?: BudgetUse;
+  /** The call about the items alone that are left. */
+  retryWith?: { tool: string; arguments: JsonObject };
 }
 
 export function refuse(refused: ProblemCode, detail: string, more: Omit<Refusal, 'refused' | 'detail'> = {}): Refusal {

@@ -56,7 +56,8 @@ export interface FieldError {
   nearest?: string;
 }
 
-export interface ItemOutcome { key: string; outcome: 'committed' | 'failed' }
+/** `failed`: proven not done. */
+export interface ItemOutcome { key: string; outcome: 'committed' | 'failed' | 'unknown' }
 
 /** A budget and how far it is used. */
 export interface BudgetUse {
@@ -121,7 +122,9 @@ export interface Answer {
   /** Of a call about a list of items: whether some of them failed, each item with the failed ones first, and how many there are. */
   partial?: boolean;
   items?: ItemOutcome[];
-  item_counts?: { total: number; committed: number; failed: number };
+  item_counts?: { total: number; committed: number; failed: number; unknown: number };
+  /** The call about the items alone that may still be done. */
+  retry_with?: { tool: string; arguments: JsonObject };
   /** Members of the service's error that its contract lets be told, each by its path. */
   upstream?: JsonObject;
   /** Of `budget_exhausted`. */

@@ -144,6 +144,8 @@ function checkAmbiguity({ source, file, path, document }: ToolEntry, { readback 
   }
   if (source.partial && source.readback && source.readback.result === undefined)
     findings.key(file, [...path, 'readback'], 'CG409', 'after a lost answer nothing tells which items were done');
+  if (source.partial?.retry !== undefined && !source.idempotency?.honoured)
+    findings.key(file, [...path, 'partial', 'retry'], 'CG413', 'the same request sent again without an honoured key could do the items again that were done');
   if (source.async && !source.readback) findings.key(file, [...path, 'async'], 'CG407', 'there is no read-back to poll');
   if (source.async?.callback && !document.upstream.callbacks)
     findings.key(file, [...path, 'async', 'callback'], 'CG410', 'without `upstream.callbacks` there is no secret by which a callback of the service could be told from one of somebody else');

@@ -93,6 +93,7 @@ export const codes = {
   CG410: text('A callback that nobody can be held to', 'Add `upstream.callbacks: { secret_from: env:NAME }`.', 'An event whose signature nobody checks could be written by anybody.'),
   CG411: text('A callback that every event would be', 'Read `body` or `headers` of the event.', 'An expression that reads nothing of it would be true of every event.'),
   CG412: text('An undo that takes nothing back', 'Name another tool that writes.', 'An undo is an effect of its own.'),
+  CG413: text('Items that are tried again without a key', 'Add `idempotency: { honoured: true, window: … }`, where the service honours the key item by item, or remove `partial.retry`.', 'What was done already would be done twice.'),
   CG501: text('An authority that only the model decides',
     'Bind the value, compare it in a precondition with something observed or bound, or compare `context.args` in a policy with something that is not an argument: in a `forbid`, or in every `permit` of the tool on its entity.',
     'Text of a model can be talked into anything.'),

@@ -143,6 +143,6 @@ export interface ToolSource {
   redact?: string[];
   public?: string[];
   untrusted?: boolean;
-  partial?: { items: string; key: string; failed: string };
+  partial?: { items: string; key: string; failed: string; unknown?: string; retry?: string };
   durability?: 'strict' | 'relaxed';
 }

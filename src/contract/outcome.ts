@@ -80,11 +80,22 @@ export function compilePartial(entry: ToolEntry, site: Site, names: Names): Tool
   const each = seen.with({ item: seen.typeNamed(element) });
   const key = site.expression([...path, 'key'], source.key, each, 'text');
   const failed = site.expression([...path, 'failed'], source.failed, each, 'bool');
-  if (key.type === unknownType || failed.type === unknownType) return null;
+  const others = (['unknown', 'retry'] as const).map((name) => site.optional([...path, name], source[name], each, 'bool'));
+  if ([key, failed, ...others].some((one) => one?.type === unknownType)) return null;
+  const ofAll = (name: 'key' | 'failed' | 'unknown' | 'retry', said: string): CompiledExpression<Json> => site.expression([...path, name], `(${source.items}).map(item, ${said})`, seen, 'json');
   return {
-    keys: site.expression([...path, 'key'], `(${source.items}).map(item, ${source.key})`, seen, 'json'),
-    failed: site.expression([...path, 'failed'], `(${source.items}).map(item, ${source.failed})`, seen, 'json'),
+    keys: ofAll('key', source.key),
+    failed: ofAll('failed', source.failed),
+    unknown: source.unknown === undefined ? null : ofAll('unknown', source.unknown),
+    retry: source.retry === undefined ? null : ofAll('retry', source.retry),
+    at: placeOf(source.items, key),
   };
+}
+
+/** A list that is an argument as it stands, with keys that its items tell by themselves. */
+function placeOf(items: string, key: CompiledExpression<unknown>): readonly string[] | null {
+  const place = /^args((?:\.[A-Za-z_]\w*)+)$/.exec(items.trim())?.[1];
+  return place !== undefined && [...key.names].every((name) => name === 'args' || name === 'item') ? place.slice(1).split('.') : null;
 }
 
 /** The plan, with what the release tests look at. */

@@ -233,10 +233,21 @@ export interface ToolPlan {
   readonly public: readonly string[];
   /** Its results may carry injected text. */
   readonly untrusted: boolean;
-  /** Of a call about a list of items: the key of each, and whether it failed, in one order; over the names of a sent call and `result`. */
-  readonly partial: { readonly keys: Expression<Json>; readonly failed: Expression<Json> } | null;
+  readonly partial: PartialPlan | null;
   readonly durability: 'strict' | 'relaxed';
   readonly upstream: UpstreamPlan;
+}
+
+/** Of a call about a list of items: lists in the order of the items, over the names of a sent call and `result`. */
+export interface PartialPlan {
+  readonly keys: Expression<Json>;
+  readonly failed: Expression<Json>;
+  /** What became of it is not known yet. */
+  readonly unknown: Expression<Json> | null;
+  /** It failed, and the same request under the same key may do it still, and nothing else. */
+  readonly retry: Expression<Json> | null;
+  /** Where the list is among the arguments, so that its items are known before anything is sent; null: the result alone tells them. */
+  readonly at: readonly string[] | null;
 }
 
 /** Everything that one contracts folder compiles to, swapped whole. */

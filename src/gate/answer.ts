@@ -36,6 +36,7 @@ export function refusalAnswer(refusal: Refusal, progress: Progress, operationId:
     ...(refusal.upstream ? { upstream: refusal.upstream } : {}),
     ...(refusal.untrusted ? { untrusted: true } : {}),
     ...(refusal.budget ? { budget: refusal.budget } : {}),
+    ...(refusal.retryWith ? { retry_with: refusal.retryWith } : {}),
   };
 }
 
@@ -61,6 +62,10 @@ export interface Told {
   /** It comes from a source that its contract marks. */
   untrusted?: true;
   partial?: ItemOutcomes;
+  /** While it is open, of a call about a list: the answer by which some items are done. Not told. */
+  known?: Json;
+  /** The call about the items that failed. */
+  retryWith?: { tool: string; arguments: JsonObject };
   /** The call by which it is taken back. */
   compensate?: { tool: string; arguments: JsonObject };
   /** While it waits for it. */
@@ -128,7 +133,7 @@ function standing(operation: Operation, told: Told | null, asker: Asker): Partia
         disposition: replayed ? 'replayed' : 'executed',
         next_action: owed ? 'verify' : 'continue',
         ...(owed && told?.verifyWith ? { verify_with: told.verifyWith } : {}),
-        ...(told?.partial ? itemMembers(told.partial) : {}),
+        ...(told?.partial ? itemMembers(told) : {}),
         ...(told ? {} : { detail: 'The result itself has passed its retention; the outcome stands.', code: 'RESULT_EXPIRED' }),
       };
     }
@@ -146,12 +151,18 @@ function standing(operation: Operation, told: Told | null, asker: Asker): Partia
 const itemsAtMost = 1_000;
 
 /** Whoever re-sends the whole gets this answer again; the failed items are a call of their own. */
-function itemMembers({ items, counts }: ItemOutcomes): Partial<Answer> {
-  const { total, failed } = counts;
+function itemMembers({ partial, retryWith }: Told): Partial<Answer> {
+  if (!partial) return {};
+  const { total, failed } = partial.counts;
   return {
-    partial: failed > 0, items: items.slice(0, itemsAtMost), item_counts: counts,
-    ...(failed > 0 ? { detail: `${failed} of ${total} items failed. This call is done and will not run again; to try the failed items, propose a new call with these alone.` } : {}),
+    partial: failed > 0, ...itemsTold(partial),
+    ...(failed > 0 ? { detail: `${failed} of ${total} items failed. This call is done and will not run again; to try the failed items, propose a new call with these alone${retryWith ? ', as `retry_with` has it' : ''}.` } : {}),
+    ...(retryWith ? { retry_with: retryWith } : {}),
   };
+}
+
+function itemsTold({ items, counts }: ItemOutcomes): Pick<Answer, 'items' | 'item_counts'> {
+  return { items: items.slice(0, itemsAtMost), item_counts: counts };
 }
 
 /** Nothing is sent. Once it is approved there is nothing to ask any more: it is about to be. */
@@ -169,10 +180,12 @@ function awaiting({ state, approval }: Operation, told: Told | null): Partial<An
 }
 
 function open(operation: Operation, disposition: Disposition, next: NextAction): Partial<Answer> {
+  const told = operation.answer as unknown as Told | null;
   const outcome: Outcome = operation.state === 'accepted' ? 'accepted' : (operation.outcome ?? 'unknown');
   return {
     disposition, next_action: next, outcome, retry_after_ms: next === 'wait' ? defaultRetryMs : null,
     detail: openDetail[operation.state] ?? 'The operation is waiting.', ...(operation.reason ? { code: operation.reason } : {}),
+    ...(told?.partial ? itemsTold(told.partial) : {}),
   };
 }
 

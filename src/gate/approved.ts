@@ -19,6 +19,7 @@ import { guardsOf } from './execute.js';
 import type { Finding, Unsent } from './finding.js';
 import { observe, outdated, survey } from './observe.js';
 import { closedRefusal, holding, writeTraffic } from './place.js';
+import { alreadyDone } from './items.js';
 import type { Asked, Place } from './ports.js';
 import { predicateError } from './predicate-error.js';
 import { Progress } from './progress.js';
@@ -75,6 +76,8 @@ async function askAgain(run: Run, progress: Progress, until: number): Promise<Ad
   const trusted = authorizeTool(served.policy, fresh); // what the session has been told since may speak against it
   if (isRefusal(trusted)) return { refusal: trusted, sofar: fresh };
   if (fresh.guarded) return { refusal: busy, sofar: fresh };
+  const done = await alreadyDone(parts, fresh);
+  if (done) return { refusal: done, sofar: fresh };
 
   const observed = await observe(parts, fresh, until);
   if (observed === 'guarded') return { refusal: busy, sofar: fresh };

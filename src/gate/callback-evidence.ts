@@ -1,7 +1,7 @@
 /** What a service told by itself about an operation, read by the contract under which that began. It is evidence like a read-back, and no more. */
 import { EvaluationError, type ErrorRule, type Expression, type Scope, type ToolPlan } from '../contract/plan.js';
 import type { Json, JsonObject } from '../model.js';
-import { itemOutcomes } from './item-outcomes.js';
+import { settlesItems } from './item-outcomes.js';
 import type { CallbackEvent } from './ports.js';
 import { type Run, runScope } from './run.js';
 
@@ -35,7 +35,7 @@ export function read(tool: ToolPlan, callScope: Scope, key: string, event: Callb
 function resultOf(tool: ToolPlan, scope: Scope): Json {
   const given = tool.async?.callback?.result ? orNull(tool.async.callback.result, scope) : null;
   const admitted = given === null ? null : tool.admitResult(given);
-  if (!admitted || (tool.partial && itemOutcomes(tool, scope, admitted.result) === 'unreadable')) return null;
+  if (!admitted || !settlesItems(tool, scope, admitted.result)) return null;
   return admitted.result;
 }
 

@@ -84,6 +84,8 @@ export interface CallIdentities {
   queue: string | null;
   /** Those that the call itself tells. */
   entities: readonly ActedEntity[];
+  /** Of a write about a list, where its arguments tell the items: what each means, by its key. */
+  items: readonly { key: string; identity: string }[];
   /** `order:O-417`, where the tool has an entity; null until its id is known. */
   entity: { type: string; id: string; key: string } | null;
 }

@@ -5,7 +5,7 @@
  * | no request byte left                                | not_committed, not sent                        |
  * | 2xx that matches the result schema                  | committed                                      |
  * | 2xx unreadable, truncated or off-schema             | committed is claimed: read back                |
- * | 2xx about items whose outcomes cannot be read       | unknown                                        |
+ * | 2xx about items whose outcomes are not all told     | unknown                                        |
  * | 202, or accepted as the contract says               | accepted                                       |
  * | an error that the contract maps, `not_found` too    | as mapped; without effect                      |
  * | 429                                                 | not_committed, rate limited                    |
@@ -17,7 +17,7 @@
 import { type ErrorRule, EvaluationError, type Expression, type Scope, type ToolPlan } from '../contract/plan.js';
 import type { Json } from '../model.js';
 import type { Exchange } from '../upstream/exchange.js';
-import { itemOutcomes } from './item-outcomes.js';
+import { itemOutcomes, settlesItems } from './item-outcomes.js';
 
 export type Verdict =
   | { outcome: 'committed'; result: Json }
@@ -27,7 +27,8 @@ export type Verdict =
   /** `notFound`: as the contract says, so that it shares the one answer with what is out of sight. */
   | { outcome: 'rejected'; rule: ErrorRule | null; status: number; notFound: boolean; /** Of a mapped error. */ body?: Json }
   | { outcome: 'not_committed'; sent: boolean; rateLimited: boolean; rule: ErrorRule | null; body?: Json }
-  | { outcome: 'unknown'; why: string };
+  /** `result`: an answer by which some items are done, and of others it is not known. */
+  | { outcome: 'unknown'; why: string; result?: Json };
 
 export interface AttemptContext {
   /** Attempts of the same operation before this one whose outcome is not known. */
@@ -57,12 +58,18 @@ function classifyAlone(tool: ToolPlan, exchange: Exchange, callScope: Scope): Ve
   if (status === 202 || (tool.async && holds(tool.async.accepted, scope))) return { outcome: 'accepted' };
   if (status >= 200 && status < 300) {
     const admitted = 'json' in exchange.body ? tool.admitResult(exchange.body.json) : null;
-    if (tool.partial && (!admitted || itemOutcomes(tool, callScope, admitted.result) === 'unreadable')) return { outcome: 'unknown', why: 'what became of the items cannot be read' };
+    if (tool.partial && (!admitted || !settlesItems(tool, callScope, admitted.result))) return itemsInDoubt(tool, callScope, admitted);
     return admitted ? { outcome: 'committed', result: admitted.result } : { outcome: 'claimed' };
   }
   if (status === 429) return { outcome: 'not_committed', sent: true, rateLimited: true, rule: null };
   if (status >= 400 && status < 500 && status !== 408 && status !== 425) return { outcome: 'rejected', rule: null, status, notFound: false };
   return { outcome: 'unknown', why: `status ${status}` };
+}
+
+function itemsInDoubt(tool: ToolPlan, scope: Scope, admitted: { result: Json } | null): Verdict {
+  const found = admitted && itemOutcomes(tool, scope, admitted.result);
+  if (!admitted || found === 'unreadable') return { outcome: 'unknown', why: 'what became of the items cannot be read' };
+  return { outcome: 'unknown', why: 'what became of some items is not known yet', result: admitted.result };
 }
 
 /** The first rule that matches. A rule that cannot be evaluated proves nothing, and neither do those after it. */

@@ -47,7 +47,7 @@ export function earlierAnswer(call: PermittedCall, found: FoundEarlier): Earlier
     if (identity.ownKey) return refuse('ID_CONFLICT', 'The idempotency key stands for another call.');
     if (tool.effect === 'none' && !freed.has(current.state)) return callConflict();
   }
-  if (current && !freed.has(current.state) && !windowPassed(current, tool.identity.windowMs)) {
+  if (current && !freed.has(current.state) && !windowPassed(current, tool.identity.windowMs) && !nothingDone(current)) {
     const { callKey } = identity;
     return standing(call, current, callKey && !envelope.callIdMinted ? { callKey, previous: known?.operationId ?? null } : null);
   }
@@ -68,6 +68,12 @@ function standing({ envelope }: PermittedCall, operation: Operation, unbound: St
 /** A contract's dedupe window, for callers that cannot name an intent: only what is terminal and older gives way. */
 function windowPassed(operation: Operation, windowMs: number | null): boolean {
   return windowMs !== null && operation.state === 'committed' && operation.clock.sinceCreated > windowMs;
+}
+
+/** Every item of it failed, and no read-back is owed that could show otherwise: another call may try again. */
+function nothingDone({ state, verified, answer }: Operation): boolean {
+  const told = answer as unknown as Told | null;
+  return state === 'committed' && (verified || told?.verifyWith === undefined) && told?.partial !== undefined && told.partial.counts.failed === told.partial.counts.total && told.partial.counts.total > 0;
 }
 
 /**

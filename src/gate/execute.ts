@@ -93,7 +93,7 @@ function runOf(parts: Parts, call: AdmittedCall, intent: Intent, fenceFrom: numb
   };
   return {
     parts, tool: call.tool, operation, dossier: intent.operation.dossier, absentFrom: null, firstSentAt: fenceFrom,
-    reconcileBy: fenceFrom + reconcileDeadlineMs, takenOver: false, witnessed: false, legalActions,
+    reconcileBy: fenceFrom + reconcileDeadlineMs, takenOver: false, witnessed: false, known: null, legalActions,
   };
 }
 
@@ -148,6 +148,7 @@ function dossierOf(call: AdmittedCall, request: RenderedRequest): Dossier {
   const scope = callScope(call);
   return {
     request, args: call.args, bound: call.bound, observed: byName(call.observations), resource: resourceOf(call), untrusted: call.untrusted,
+    ...(call.identity.items.length > 0 ? { items: [...call.identity.items] } : {}),
     baseline: {
       entity: call.identity.entity?.key ?? null, state: call.entityState,
       kept: call.entities.flatMap(({ plan, key, governed }) => (plan.kept && governed ? [{ type: plan.name, key, state: call.kept[key] as string }] : [])),

@@ -7,6 +7,7 @@ import type { ToolPlan } from '../contract/plan.js';
 import type { Json, JsonObject, Principal } from '../model.js';
 import type { ActedEntity, CallIdentities, Envelope } from './calls.js';
 import { ownEntity } from './entities.js';
+import { besidesItems, itemKeys } from './items.js';
 
 const alphabet = '0123456789abcdefghjkmnpqrstvwxyz';
 const operationIdBytes = 20;
@@ -50,7 +51,7 @@ export function identify(input: IdentityInput): CallIdentities {
   const fingerprint = hash('fingerprint', tool.name, args, bound);
   const entity = ownEntity(tool, entities);
   if (tool.effect === 'none') {
-    return { callKey: null, fingerprint, operation: callKey, previousOccurrence: null, ownKey: false, guardKeys: [], queue: null, entities, entity };
+    return { callKey: null, fingerprint, operation: callKey, previousOccurrence: null, ownKey: false, guardKeys: [], queue: null, entities, entity, items: [] };
   }
 
   const meant = identityArguments(tool, args);
@@ -59,8 +60,14 @@ export function identify(input: IdentityInput): CallIdentities {
   const operation = ownKey ? hash('key', ...who, envelope.idempotencyKey) : occurrence(envelope.occurrence);
   const previousOccurrence = !ownKey && envelope.occurrence > 1 ? occurrence(envelope.occurrence - 1) : null;
   const own = `call:${hash('guard', ...who, tool.name, meant).toString('base64url')}`;
-  const guardKeys = [...new Set([...entities.map(({ key }) => key), ...(tool.entity ? [] : [own])])].sort();
-  return { callKey, fingerprint, operation, previousOccurrence, ownKey, guardKeys, queue: guardKeys[0] ?? own, entities, entity };
+  const held = [...new Set([...entities.map(({ key }) => key), ...(tool.entity ? [] : [own])])].sort();
+  const keys = itemKeys(tool, args);
+  const common = keys.length > 0 ? besidesItems(tool, meant) : {};
+  const meantFor = ownKey ? ['key', envelope.idempotencyKey] : ['effect', scopeValue(tool, envelope), envelope.occurrence];
+  const items = keys.map((key) => ({ key, identity: hash('item', ...who, meantFor, tool.name, common, key).toString('hex') }));
+  const itemGuards = keys.map((key) => `item:${hash('item guard', ...who, tool.name, common, key).toString('base64url')}`);
+  const guardKeys = [...held, ...itemGuards].sort();
+  return { callKey, fingerprint, operation, previousOccurrence, ownKey, guardKeys, queue: held[0] ?? own, entities, entity, items };
 }
 
 /** The call that takes an effect back, of the same principal and subject. */

@@ -7,6 +7,7 @@ import { dailyPurse, noProposalsLeft, sessionScope } from './budgets.js';
 import type { PermittedCall } from './calls.js';
 import { drawTurn } from './draw-turn.js';
 import { type Earlier, earlierAnswer, keptOf } from './earlier.js';
+import { alreadyDone } from './items.js';
 import type { Parts } from './parts.js';
 import type { Found } from './ports.js';
 import { bindUndo } from './undo.js';
@@ -36,7 +37,7 @@ export async function lookUp(parts: Parts, permitted: PermittedCall): Promise<Ea
   ]);
   const earlier = earlierAnswer(permitted, { ...found, readBefore: read?.current ?? null, repeated: await repeatedRead(parts, tenant, found) });
   if (isRefusal(earlier) || earlier.kind !== 'fresh') return earlier;
-  return noTurn ?? noProposalLeft(parts, permitted, found) ?? (await previousMissing(parts, permitted)) ?? earlier;
+  return noTurn ?? noProposalLeft(parts, permitted, found) ?? (await previousMissing(parts, permitted)) ?? (await alreadyDone(parts, permitted)) ?? earlier;
 }
 
 function noProposalLeft(parts: Parts, { tool, envelope }: PermittedCall, { session }: Found): Refusal | undefined {

@@ -1,4 +1,5 @@
 /** An operation out of the ledger, in the hands of this process: as recovery and the people who decide go on with it. */
+import type { Json } from '../model.js';
 import type { Parts } from './parts.js';
 import type { Operation } from './ports.js';
 import type { Run } from './run.js';
@@ -20,6 +21,7 @@ export async function openRun(parts: Parts, operation: Operation): Promise<Run |
     reconcileBy: now + (clock.untilReconcileBy ?? parts.settings.reconcileDeadlineMs),
     takenOver: operation.state === 'sending' || operation.attempts.some(({ reason }) => reason === processLost),
     witnessed: false,
+    known: (operation.answer?.['known'] ?? null) as Json,
     legalActions: () => [],
   };
 }

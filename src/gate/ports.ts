@@ -23,6 +23,8 @@ export interface Dossier {
   resource: { type: string; id: string; attributes: JsonObject } | null;
   /** Whether the session had been told something untrusted when it was decided. */
   untrusted?: boolean;
+  /** Of a write about a list: what each item means, in hexadecimal. */
+  items?: { key: string; identity: string }[];
   /** Of a call that waits for an approval: who proposed it and how, so that everything can be asked again when it is dispatched. */
   proposal?: { principal: Principal; envelope: object };
 }
@@ -251,6 +253,10 @@ export interface Transition {
   /** Only with a move to `committed`; an operation moves an entity once. */
   moves?: EntityMove[];
   remembered?: Remembered;
+  /** Only with a move to `committed`: no further call that means the same does those that are done. */
+  items?: { identity: string; done: boolean }[];
+  /** With `send`: what was done already stays done, by a service that honours the key item by item. */
+  resumes?: boolean;
   /** Of the call that would take it back. */
   undoKey?: Buffer;
 }
@@ -380,6 +386,8 @@ export interface Ledger {
   /** The operation whose committed result was the session's last; null where there is none. */
   lastResult(query: LastQuery): Promise<Operation | null>;
   get(tenant: string, operationId: string): Promise<Operation | null>;
+  /** Those of them that were done, within the contract's dedupe window. */
+  doneItems(tenant: string, items: readonly string[], windowMs: number | null): Promise<string[]>;
   /** The newest effect that this call is the undo of. */
   offeredUndo(tenant: string, undoKey: Buffer): Promise<string | null>;
   reserve(intent: Intent): Promise<Reservation>;
@@ -401,9 +409,9 @@ export interface Ledger {
    * Late positive evidence of `attempt`, whatever its fence. What ended without an effect or was sent again since goes to review as
    * CONTRADICTED, with `receipt`, and opens `review`; what is in review has `receipt` as further evidence and a new fence, so that nobody
    * decides without it; what is open is looked at a second later. Gives the state after it. `moves`: what the effect made of entities whose state
-   * the gateway keeps, for an operation that had ended and let them go.
+   * the gateway keeps, for an operation that had ended and let them go; `items`, which of its items it did.
    */
-  witness(attempt: number, receipt: Receipt, review: OpenedReview, moves?: readonly EntityMove[]): Promise<OperationState | null>;
+  witness(attempt: number, receipt: Receipt, review: OpenedReview, effect?: { moves: readonly EntityMove[]; items: readonly string[] }): Promise<OperationState | null>;
 }
 
 /** An approval with its operation, as of one moment. */

@@ -2,7 +2,7 @@
 import { canonicalText } from '../canonical.js';
 import { EvaluationError } from '../contract/plan.js';
 import type { Json, JsonObject } from '../model.js';
-import { itemOutcomes } from './item-outcomes.js';
+import { settlesItems } from './item-outcomes.js';
 import { asObject, readUpstream } from './read.js';
 import { type Run, runScope } from './run.js';
 import { evaluateAll, readScope } from './scope.js';
@@ -27,7 +27,7 @@ export async function readBack(run: Run, until: number): Promise<ReadBack> {
     const evidence: JsonObject = { tool: plan.tool.name, arguments: args, result: outcome.result };
     if (plan.committed.evaluate(seen)) {
       const given = plan.result ? run.tool.admitResult(plan.result.evaluate(seen)) : null;
-      if (run.tool.partial && (!given || itemOutcomes(run.tool, scope, given.result) === 'unreadable')) return { found: 'nothing' };
+      if (run.tool.partial && (!given || !settlesItems(run.tool, scope, given.result))) return { found: 'nothing' };
       return { found: 'committed', result: given?.result ?? null, evidence };
     }
     return plan.absent.evaluate(seen) ? { found: 'absent', began: startedAt, evidence } : { found: 'mismatch', evidence };

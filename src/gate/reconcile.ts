@@ -21,7 +21,8 @@ import type { Committed, Finding, ForReview } from './finding.js';
 import { rememberedForMs } from './key-window.js';
 import { askedPause, defaultPauseMs } from './pause.js';
 import { holding, writeTraffic } from './place.js';
-import type { Closed, Entrance, Place } from './ports.js';
+import { allUnknown, itemOutcomes, knownItems, mayDoMore } from './item-outcomes.js';
+import type { Closed, Entrance, Place, Transition } from './ports.js';
 import { observeAftermath, provesAbsence, type ReadBack, readBack } from './read-back.js';
 import { move, type Run, runScope } from './run.js';
 
@@ -42,18 +43,54 @@ export async function reconcile(run: Run, exchange: Exchange, until: number): Pr
     reason: exchange.kind === 'failure' ? exchange.reason : 'unreadable' in exchange.body ? exchange.body.unreadable : null,
     outcome: verdict.outcome === 'claimed' ? 'committed' : verdict.outcome, ms: Math.round(exchange.ms * 10) / 10,
   }];
+  if (verdict.outcome === 'unknown' && verdict.result !== undefined) keepKnown(run, verdict.result);
   return follow(run, verdict, pauseMs, until);
 }
 
 async function follow(run: Run, verdict: Verdict, pauseMs: number, until: number): Promise<Finding> {
+  // An earlier attempt did some of its items, which no later answer denies.
+  if (run.known !== null && (verdict.outcome === 'rejected' || verdict.outcome === 'not_committed')) return confirm(run, run.known, until);
   switch (verdict.outcome) {
-    case 'committed': return confirm(run, verdict.result, until);
-    case 'claimed': return confirm(run, null, until);
+    case 'committed': return (await doMore(run, verdict.result, until)) ?? confirm(run, verdict.result, until);
+    case 'claimed': return confirm(run, run.known, until);
     case 'accepted': return awaitAccepted(run, until);
     case 'rejected': return rejected(verdict);
     case 'not_committed': return verdict.rateLimited ? rateLimited(verdict, pauseMs) : nothingHappened(run, verdict, until);
     case 'unknown': return becomeUnknown(run, until);
   }
+}
+
+/** Items that failed and may be done still: the same request again, within the budgets. Null: nothing is sent any more. */
+async function doMore(run: Run, result: Json, until: number): Promise<Finding | null> {
+  if (!resumable(run) || !['sending', 'unknown'].includes(run.operation.state)) return null;
+  const scope = runScope(run);
+  const outcomes = itemOutcomes(run.tool, scope, result, knownItems(run));
+  if (outcomes === null || outcomes === 'unreadable' || !mayDoMore(run.tool, scope, result, outcomes)) return null;
+  keepKnown(run, result);
+  run.operation.unknownAttempts = 0; // what became of each item is known
+  const again = await sendAgain(run, until);
+  return 'closed' in again ? null : again;
+}
+
+/** A service that honours the key item by item, and remembers it still: what it has done it does not do again. */
+function resumable({ tool, firstSentAt }: Run): boolean {
+  return Boolean(tool.partial?.retry) && rememberedForMs(tool, performance.now() - firstSentAt) > 0;
+}
+
+function keepKnown(run: Run, result: Json): void {
+  const outcomes = itemOutcomes(run.tool, runScope(run), result, knownItems(run));
+  if (outcomes === null || outcomes === 'unreadable') return;
+  run.known = result;
+  if (outcomes.counts.committed > 0) run.operation.effectSeen = true;
+  run.operation.answer = { result: null, states: {}, legal_actions: [], known: result, partial: outcomes as unknown as Json };
+}
+
+/** Before it is in doubt, or sent once more: what its caller is told of its items until it settles, and what recovery goes on from. */
+function itemsSoFar(run: Run): Pick<Transition, 'answer' | 'effectSeen'> {
+  const { operation } = run;
+  if (run.known !== null && operation.answer) return { answer: operation.answer, effectSeen: operation.effectSeen };
+  const partial = allUnknown(run.tool, runScope(run));
+  return partial === null ? {} : { answer: { result: null, states: {}, legal_actions: [], partial: partial as unknown as Json } };
 }
 
 /** A clean or claimed effect. An empty read-back cannot undo it: it is owed, and recovery goes on looking. */
@@ -152,7 +189,7 @@ export async function becomeUnknown(run: Run, until: number, extraWindowMs = 0):
   const { operation, parts } = run;
   const moved = await move(run, {
     from: ['sending', 'accepted', 'unknown'], to: 'unknown', outcome: 'unknown', attempts: operation.attempts, unknownAttempts: operation.unknownAttempts + 1,
-    absentInMs: settleWindowMs(run) + extraWindowMs, dueInMs: parts.settings.leaseMs,
+    absentInMs: settleWindowMs(run) + extraWindowMs, dueInMs: parts.settings.leaseMs, ...itemsSoFar(run),
   });
   if (!moved) return lost;
   parts.locks.announce(operation.id);
@@ -165,7 +202,7 @@ export async function pursueUnknown(run: Run, until: number): Promise<Finding> {
   const absence = (seen: ReadBack): boolean => provesAbsence(run, seen) && !run.operation.effectSeen;
   const seen = await lookAndListen(run, until, (found) => found.found === 'committed' || found.found === 'mismatch' || absence(found));
   if (seen.found === 'told') return asTold(run, seen.heard, until);
-  if (seen.found === 'committed') return verified(run, seen, null, until);
+  if (seen.found === 'committed') return (await doMore(run, seen.result, until)) ?? verified(run, seen, run.known, until);
   if (seen.found === 'mismatch') return { kind: 'review', reason: 'MISMATCH', readback: seen.evidence };
   if (seen.found === 'absent' && absence(seen)) return provenAbsent(run, seen.evidence, until);
   if (performance.now() >= run.reconcileBy) return { kind: 'review', reason: 'DEADLINE_PASSED' };
@@ -188,7 +225,7 @@ async function provenAbsent(run: Run, evidence: JsonObject, until: number): Prom
 /** An honoured key makes a second send harmless, but only while the destination still remembers the first. */
 async function withoutReadBack(run: Run, until: number): Promise<Finding> {
   const { tool, operation } = run;
-  if (!tool.idempotency || operation.effectSeen) return { kind: 'review', reason: 'OUTCOME_UNPROVABLE' };
+  if (!tool.idempotency || (operation.effectSeen && !resumable(run))) return { kind: 'review', reason: 'OUTCOME_UNPROVABLE' };
   if (rememberedForMs(tool, performance.now() - run.firstSentAt) <= 0) return { kind: 'review', reason: 'KEY_WINDOW_PASSED' };
   if (performance.now() >= run.reconcileBy) return { kind: 'review', reason: 'DEADLINE_PASSED' };
   if (performance.now() >= until) return later(run);
@@ -215,8 +252,9 @@ async function sendAgain(run: Run, until: number): Promise<Finding | Unsendable>
   return withinBudgets(run) && mayBeSent(run) ? sendNow(run, 'retry', until) : spent;
 }
 
-function mayBeSent({ operation, dossier, parts }: Run): boolean {
-  return !operation.effectSeen && dossier.request !== null && !parts.draining();
+function mayBeSent(run: Run): boolean {
+  const { operation, dossier, parts } = run;
+  return (!operation.effectSeen || (run.known !== null && resumable(run))) && dossier.request !== null && !parts.draining();
 }
 
 /** As a person decided: once, whatever the budgets. It waits where nothing may be sent just now. */
@@ -238,9 +276,9 @@ async function sendNow(run: Run, as: Entrance['as'], until: number): Promise<Fin
   return exchange ? reconcile(run, exchange, until) : lost;
 }
 
-/** While an attempt is unknown a further one rests on the key; the wait for its service may have outlasted that. */
-function keyForgotten({ operation, tool, firstSentAt }: Run): boolean {
-  return operation.unknownAttempts > 0 && rememberedForMs(tool, performance.now() - firstSentAt) <= 0;
+/** While an attempt is unknown, or has done some items, a further one rests on the key; the wait for its service may have outlasted that. */
+function keyForgotten({ operation, tool, firstSentAt, known }: Run): boolean {
+  return (operation.unknownAttempts > 0 || known !== null) && rememberedForMs(tool, performance.now() - firstSentAt) <= 0;
 }
 
 async function sendAt(place: Place, run: Run): Promise<Exchange | undefined> {
@@ -250,6 +288,7 @@ async function sendAt(place: Place, run: Run): Promise<Exchange | undefined> {
   const moved = await move(run, {
     from: ['sending', 'unknown', 'approved'], to: 'sending', outcome: null, attempts: operation.attempts, unknownAttempts: operation.unknownAttempts,
     send: { attempt: operation.attempt + 1, attemptId, windowMs: parts.settings.sendWindowMs }, dueInMs: parts.settings.leaseMs, absentInMs: null,
+    ...(run.known === null ? {} : { ...itemsSoFar(run), resumes: true }),
   });
   if (!moved) return undefined;
   return holding(place, parts.upstream.send(dossier.request as RenderedRequest, {

@@ -125,7 +125,7 @@ async function carryOut(run: Run, of: ReviewCase, person: Principal, verdict: Re
   switch (verdict.decision) {
     case 'committed': {
       const verified = seen.found === 'committed';
-      const known = (operation.answer?.['result'] ?? null) as Json;
+      const known = (operation.answer?.['result'] ?? operation.answer?.['known'] ?? null) as Json;
       const given = verdict.result === undefined ? null : run.tool.admitResult(verdict.result);
       const result = (verified ? seen.result : null) ?? given?.result ?? known;
       return settleCommitted(run, { kind: 'committed', result, verified, ...readback }, decided);

@@ -11,7 +11,8 @@ import type { Committed, Ended, Finding, ForReview, Unsent } from './finding.js'
 import { keptMoves } from './entities.js';
 import type { Decided as Decision, OpenedReview, SeenEntity, StoredAnswer, Transition } from './ports.js';
 import type { Aftermath } from './read-back.js';
-import { type ItemOutcomes, itemOutcomes } from './item-outcomes.js';
+import { type ItemOutcomes, itemOutcomes, knownItems } from './item-outcomes.js';
+import { callAbout, itemsDone } from './items.js';
 import { effectReceipt } from './receipts.js';
 import { evaluateAll } from './scope.js';
 import { shownOf } from './shown.js';
@@ -58,12 +59,15 @@ export async function settleCommitted(run: Run, evidence: Committed, decided?: D
   const states = before?.states ?? { ...evidence.aftermath?.states, ...Object.fromEntries(moves.map(({ entity, to }) => [entity, to])) };
   const own = states[run.dossier.baseline.entity ?? ''];
   const partial = itemsOf(run, evidence.result);
+  const failed = new Set(partial?.items.filter(({ outcome }) => outcome === 'failed').map(({ key }) => key));
+  const retryWith = callAbout(tool, run.dossier.args, failed);
   const undo = before?.compensate ?? undoOf(run, evidence.result);
   const told: Told = {
     result: evidence.result, states, legal_actions: before?.legal_actions ?? (own === undefined ? [] : run.legalActions(own)),
     ...(evidence.owed ? verifyWith(run) : {}),
     ...trustOf(tool, evidence.result),
     ...(partial ? { partial } : {}),
+    ...(retryWith ? { retryWith } : {}),
     ...(undo ? { compensate: undo } : {}),
     decided: decidedBy(run),
   };
@@ -78,6 +82,7 @@ export async function settleCommitted(run: Run, evidence: Committed, decided?: D
     attempts: operation.attempts, answer: told as unknown as StoredAnswer, settle: true, dueInMs: evidence.owed ? firstLookMs : null, release: true,
     absentInMs: evidence.missingInMs ?? null, receipt, effectReceipt: receipt.id,
     ...(settled ? {} : { ...seenAfter(run, evidence.aftermath, states), moves, ...rememberedAs(run) }),
+    items: itemsDone(run.dossier, partial),
     ...(evidence.result === null ? {} : marking(tool, operation)),
     ...undoKeyOf(run, undo),
   });
@@ -89,7 +94,7 @@ function trustOf(tool: Run['tool'], told: Json): Pick<Told, 'untrusted'> {
 }
 
 function itemsOf(run: Run, result: Json): ItemOutcomes | undefined {
-  const found = result === null ? null : itemOutcomes(run.tool, runScope(run), result);
+  const found = result === null ? null : itemOutcomes(run.tool, runScope(run), result, knownItems(run));
   return found === null || found === 'unreadable' ? undefined : found;
 }
 
@@ -227,7 +232,7 @@ async function testify(run: Run, evidence: Committed | null): Promise<Standing> 
   const contradiction = effectReceipt(parts, operation, { tool, args: run.dossier.args }, {
     disposition: 'review', outcome: 'committed', verified: false, attempts, result: evidence?.result ?? null, reason: 'CONTRADICTED', corrects: current.effectReceipt,
   });
-  const state = await parts.ledger.witness(operation.attempt, contradiction, newReview(run), evidence ? keptMoves(run) : []);
+  const state = await parts.ledger.witness(operation.attempt, contradiction, newReview(run), evidence ? { moves: keptMoves(run), items: itemsDone(run.dossier, itemsOf(run, evidence.result)).filter(({ done }) => done).map(({ identity }) => identity) } : undefined);
   if (evidence === null || state === null || !stillOpen.has(state)) return 'lost';
   return settleAsSuccessor(run, evidence, { ...current, attempts });
 }

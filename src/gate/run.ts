@@ -1,6 +1,7 @@
 /** An open operation in the hands of this process: what its stages after the intent commit share, inline and in recovery alike. */
 import { randomUUID } from 'node:crypto';
 import type { Scope, ToolPlan } from '../contract/plan.js';
+import type { Json } from '../model.js';
 import type { Parts } from './parts.js';
 import type { Dossier, Operation, Transition } from './ports.js';
 
@@ -18,6 +19,8 @@ export interface Run {
   takenOver: boolean;
   /** An answer of the destination to one of our own attempts says that it happened, or will. */
   witnessed: boolean;
+  /** Of a call about a list: an earlier answer, by which some of its items are done. */
+  known: Json;
   legalActions(state: string): string[];
 }
 

@@ -131,6 +131,14 @@ moved as (
   on conflict (tenant, service, entity) do update set state = excluded.state, moved_at = now()
     where exists (select 1 from effect e where e.service = s.service and e.entity = s.entity and e.from_state = s.state)
 ),
+done as (
+  insert into operation_items (tenant, item, operation_id)
+  select w.tenant, decode(i.item, 'hex'), w.operation_id
+  from witnessed w cross join unnest($11::text[]) as i (item)
+  where w.ended
+  order by i.item
+  on conflict do nothing
+),
 receipted as (
   insert into receipts (
     tenant, id, kind, operation_id, session_id, intent_id, principal, tool, disposition, outcome, recorded_at, digest, body)
@@ -146,11 +154,11 @@ opened as (
 )
 select state, contradicted from witnessed`;
 
-export function witnessStatement(attempt: number, receipt: Receipt, review: OpenedReview, moves: readonly EntityMove[] = []): Statement {
+export function witnessStatement(attempt: number, receipt: Receipt, review: OpenedReview, { moves, items }: { moves: readonly EntityMove[]; items: readonly string[] } = { moves: [], items: [] }): Statement {
   const effect = moves.map(({ service, entity, from, to }) => ({ service, entity, from_state: from, to_state: to }));
   const { tenant, id, operation_id, recorded_at, digest, body } = receiptRow(receipt);
   return {
     name: 'witness', text: witnessText,
-    values: [tenant, operation_id, attempt, id, recorded_at, digest, body, review.id, review.deadlineMs, JSON.stringify(effect)],
+    values: [tenant, operation_id, attempt, id, recorded_at, digest, body, review.id, review.deadlineMs, JSON.stringify(effect), items],
   };
 }

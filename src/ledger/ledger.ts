@@ -9,6 +9,7 @@ import { ailmentOf, type ConnectionOptions, createPool, errorKind, failureOf, is
 import { handOverStatement, orphanGuardsStatement, renewStatement, takeStatement, toTaken, witnessStatement } from './due.js';
 import { moveStatement } from './entity-states.js';
 import { type FindQuery, type FoundRow, findStatement, toFoundRows } from './find.js';
+import { doneItemsStatement, itemsStatement } from './items.js';
 import { Lane } from './lane.js';
 import { lockStatement } from './locks-in-order.js';
 import { hex, operationColumns, type OperationRow, toOperation } from './operation-row.js';
@@ -166,6 +167,7 @@ export function openLedger(options: LedgerOptions, sealer: Sealer): LedgerStore 
       });
       return row?.operation_id ?? null;
     },
+    doneItems: async (tenant, items, windowMs) => (await plain<{ item: string }>(doneItemsStatement(tenant, items, windowMs))).map(({ item }) => item),
     async lastResult(query) {
       const [row] = await plain<OperationRow>(lastStatement(query));
       return row ? toOperation(row, sealer) : null;
@@ -175,8 +177,8 @@ export function openLedger(options: LedgerOptions, sealer: Sealer): LedgerStore 
       return row ?? null;
     },
     dispatch: (dispatch) => whole((client) => dispatchWith(client, dispatch)),
-    async witness(attempt, receipt, review, moves = []) {
-      const [row] = await plain<{ state: OperationState }>(witnessStatement(attempt, receipt, review, moves));
+    async witness(attempt, receipt, review, effect) {
+      const [row] = await plain<{ state: OperationState }>(witnessStatement(attempt, receipt, review, effect));
       return row?.state ?? null;
     },
     take: async (owner, leaseMs, limit) => toTaken(await plain<OperationRow>(takeStatement(owner, leaseMs, limit)), sealer),
@@ -280,12 +282,14 @@ function statementsOf(sorted: Sorted, sealer: Sealer): Statement[] {
   const reads = entries.flatMap(readBy);
   const told = [...moves.flatMap(toldBy), ...entries.flatMap(toldByEntry)];
   const moving = moves.flatMap(({ moves: each = [], ...written }) => each.map((move) => ({ ...written, move })));
+  const done = moves.flatMap(({ items = [], ...written }) => (items.length > 0 ? [{ ...written, items }] : []));
   const remembering = moves.flatMap(({ remembered, ...written }) => (remembered ? [{ ...written, remembered }] : []));
   const lock = lockStatement(moves, meant);
   return [
     ...(lock ? [lock] : []),
     ...(moves.length > 0 ? [transitionStatement(moves, sealer)] : []),
     ...(moving.length > 0 ? [moveStatement(moving)] : []),
+    ...(done.length > 0 ? [itemsStatement(done)] : []),
     ...(meant.length > 0 ? [reserveStatement(meant, sealer)] : []),
     ...(entries.length > 0 ? [recordStatement(entries, sealer, relaxes(sorted))] : []),
     ...(marks.length > 0 ? [markStatement(marks)] : []),

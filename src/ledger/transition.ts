@@ -18,7 +18,7 @@ with move as materialized (
     outcome text, outcome_set boolean, reason text, reason_set boolean, verified boolean, effect_seen boolean, attempts jsonb,
     unknown_attempts integer, send_attempt integer, send_attempt_id uuid, send_window_ms float8, due_ms float8, due_set boolean,
     absent_ms float8, absent_set boolean, reconcile_ms float8, release boolean, sealed_answer bytea, settle boolean, refund boolean, effect_receipt text,
-    review_id text, review_ms float8, undo_key bytea, decided json, unexpired boolean, approval_ended json, receipts json)
+    review_id text, review_ms float8, undo_key bytea, decided json, unexpired boolean, approval_ended json, resumes boolean, receipts json)
 ),
 moved as materialized (
   update operations o set
@@ -46,7 +46,7 @@ moved as materialized (
   from move m
   where o.tenant = m.tenant and o.operation_id = m.operation_id and o.fence = m.fence and o.state = any (m.from_states)
     and o.write_id <> m.write_id and (m.wrote_by is null or o.write_id = m.wrote_by) and (not m.unexpired or o.expires_at > clock_timestamp())
-    and not (o.effect_seen and (m.send_attempt is not null or m.to_state in ('rejected', 'failed', 'rate_limited', 'cancelled', 'abandoned')))
+    and not (o.effect_seen and (m.send_attempt is not null and not m.resumes or m.to_state in ('rejected', 'failed', 'rate_limited', 'cancelled', 'abandoned')))
   returning o.tenant, o.operation_id, o.session_id, o.intent_id, o.principal, o.tool, o.budget_scope, o.reason, m.n, m.settle, m.refund,
     m.review_id, m.review_ms, m.decided, m.approval_ended, m.receipts
 ),
@@ -117,7 +117,7 @@ export function transitionStatement(transitions: Transition[], sealer: Sealer): 
       undo_key: transition.undoKey ? hex(transition.undoKey) : null,
       review_id: review?.id ?? null, review_ms: review?.deadlineMs ?? null,
       decided: decided ? { review: decided.review, decision: decided.decision, by: decided.by, because: decided.because, receipt: decided.receipt.id } : null,
-      unexpired: transition.unexpired ?? false, approval_ended: transition.approvalEnded ?? null,
+      resumes: transition.resumes ?? false, unexpired: transition.unexpired ?? false, approval_ended: transition.approvalEnded ?? null,
       receipts: [...(decided ? [decided.receipt] : []), ...(transition.receipt ? [transition.receipt] : [])].map(receiptRow),
     };
   });

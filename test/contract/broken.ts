@@ -429,6 +429,13 @@ export const broken: Broken[] = [
     at: 'readback:',
   },
   {
+    code: 'CG413',
+    what: 'items that are tried again without a key that is honoured',
+    from: "    idempotency: { honoured: true, window: 24h }\n    effects:\n      creates: one void of the credit, keyed by operation.id\n",
+    to: '    partial: { items: "[result.receipt_id]", key: item, failed: "false", retry: "true" }\n    effects:\n      creates: one void of the credit, keyed by operation.id\n',
+    at: 'retry: "true"',
+  },
+  {
     code: 'CG102',
     what: 'items that are no list',
     from: '    expect: observed\n',

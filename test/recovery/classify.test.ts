@@ -97,7 +97,7 @@ function runOn(plan: ToolPlan, unknownBefore: number, reads: Exchange): Run {
     attempts: [], unknownAttempts: unknownBefore, effectSeen: false,
   } as unknown as Operation;
   return {
-    parts, tool: plan, operation, firstSentAt: now, reconcileBy: now + 60_000, absentFrom: null, takenOver: false, witnessed: false, legalActions: () => [],
+    parts, tool: plan, operation, firstSentAt: now, reconcileBy: now + 60_000, absentFrom: null, takenOver: false, witnessed: false, known: null, legalActions: () => [],
     dossier: {
       request: { method: 'POST', url: 'http://127.0.0.1:1/x', headers: {}, body: null }, args: { order_id: 'O-417', amount: 2500, receipt_id: 'CR-1' }, bound: {},
       observed: {}, baseline: { entity: null, state: null, never: {} }, resource: null,

@@ -6,6 +6,7 @@ import { approveStatement } from '../../src/ledger/approvals.js';
 import { takeStatement, witnessStatement } from '../../src/ledger/due.js';
 import { findStatement } from '../../src/ledger/find.js';
 import { moveStatement } from '../../src/ledger/entity-states.js';
+import { doneItemsStatement, itemsStatement } from '../../src/ledger/items.js';
 import { type LedgerStore, openLedger } from '../../src/ledger/ledger.js';
 import { lockStatement } from '../../src/ledger/locks-in-order.js';
 import { migrate } from '../../src/ledger/migrate.js';
@@ -201,7 +202,7 @@ describe('locks over replicas', () => {
 
 /** A scan over millions of operations in the commit path would stop the product; a plan cached on an empty table must not bring one. */
 describe('plans', () => {
-  const scans = /Seq Scan on (operations|receipts|calls|guards|budgets|session_entities|catalogues)/;
+  const scans = /Seq Scan on (operations|receipts|calls|guards|budgets|session_entities|catalogues|operation_items)/;
 
   it('with 20,000 operations no statement of a call or of recovery scans a table, also not by a plan that was cached while they were empty', async () => {
     const own = await freshDatabase(inject('databaseUrl'));
@@ -219,6 +220,7 @@ describe('plans', () => {
       toldStatement([{ written: { operationId: 'op_plan-1', writeId: randomUUID() }, own: true, seen }]),
       moveStatement([{ tenant: 'acme', operationId: 'op_plan-1', writeId: randomUUID(), move: { service: 's', entity: 'e:1', from: 'A', to: 'B' } }]),
       rememberStatement([{ tenant: 'acme', operationId: 'op_plan-1', writeId: randomUUID(), remembered: { principal: 'p', subject: '', sessionId: 's', tool: 't', entity: '' } }]),
+      itemsStatement([{ tenant: 'acme', operationId: 'op_plan-1', writeId: randomUUID(), items: [{ identity: '00', done: true }, { identity: '01', done: false }] }]),
       findStatement(meant.map(({ operation, guardKeys }) => ({
         tenant: 'acme', callKey: operation.identity, identity: operation.identity, seen, guardKeys, kept: [{ service: 's', entity: 'e:1' }],
       }))),
@@ -241,8 +243,8 @@ describe('plans', () => {
         expect(scans.exec(plan)?.[0], `${name}:\n${plan}`).toBeUndefined();
       }
       const direct = [
-        takeStatement('r', 1000, 64), witnessStatement(1, receipt('op_5', 'effect'), review, [{ service: 's', entity: 'e:5', from: 'A', to: 'B' }]),
-        escalateStatement(), adoptStatement(1_000),
+        takeStatement('r', 1000, 64), witnessStatement(1, receipt('op_5', 'effect'), review, { moves: [{ service: 's', entity: 'e:5', from: 'A', to: 'B' }], items: ['00'] }),
+        escalateStatement(), adoptStatement(1_000), doneItemsStatement('acme', ['00', '01'], 1_000),
         approveStatement({ tenant: 'acme', operationId: 'op_5', approval: 'apr_5', digest: 'd', by: 'p', receipt: receipt('op_5') }),
         lastStatement({ tenant: 'acme', principal: 'p', subject: '', sessionId: 's', tool: 't', entity: null }),
         { name: 'get', text: `select ${operationColumns} from operations o where o.tenant = $1 and o.operation_id = $2`, values: ['acme', 'op_5'] },

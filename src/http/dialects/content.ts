@@ -3,7 +3,7 @@ import type { Answer, Json } from '../../model.js';
 
 /** Ids of receipts, contracts and calls, the trace and HTTP's own members say nothing to a model. */
 const told = [
-  'disposition', 'next_action', 'code', 'title', 'detail', 'errors', 'nearest_tools', 'untrusted', 'partial', 'item_counts', 'items', 'upstream', 'result', 'result_part', 'states', 'legal_actions',
+  'disposition', 'next_action', 'code', 'title', 'detail', 'errors', 'nearest_tools', 'untrusted', 'partial', 'item_counts', 'items', 'retry_with', 'upstream', 'result', 'result_part', 'states', 'legal_actions',
   'verify_with', 'retry_after_ms', 'operation_id',
 ] as const satisfies (keyof Answer)[];
 
