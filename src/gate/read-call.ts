@@ -76,7 +76,10 @@ async function readOrRefuse(parts: Parts, call: FreshCall, until: number): Promi
 /** The read tool of an entity has observed it by doing its own work; any other has been observed for before. */
 function observation(parts: Parts, call: FreshCall, outcome: ReadOutcome): ObservedCall | Refusal {
   if (outcome.kind === 'closed') return closedRefusal(outcome.because);
-  if (outcome.kind === 'failed') return refuse('READ_FAILED', 'The service gave no usable answer. A read changes nothing.');
+  if (outcome.kind === 'failed') {
+    const { rule } = outcome;
+    return refuse('READ_FAILED', rule?.message ?? 'The service gave no usable answer. A read changes nothing.', { ...(rule?.code ? { code: rule.code } : {}), ...(rule ? { next: rule.next } : {}) });
+  }
   if (outcome.kind === 'refused') {
     const { rule } = outcome;
     const upstream = rule ? shownOf(parts, call.tool, call.args, outcome.body) : undefined;

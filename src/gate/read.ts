@@ -14,7 +14,8 @@ export type ReadOutcome =
   | { kind: 'refused'; rule: ErrorRule | null; status: number; body: Json }
   /** A pause that the service asked for, by this answer or before; or nothing was sent. */
   | { kind: 'closed'; because: Closed }
-  | { kind: 'failed' };
+  /** `rule`: the contract says that it may pass. */
+  | { kind: 'failed'; rule?: ErrorRule };
 
 /** `startedAt`: when its last attempt was handed over. */
 export interface Read { outcome: ReadOutcome; attempts: AttemptRecord[]; startedAt: number }
@@ -63,11 +64,12 @@ function judgeRead(parts: Parts, tool: ToolPlan, scope: Scope, exchange: Exchang
     return { kind: 'closed', because: { closed: 'paused', forMs: askedPause(parts, tool.service, exchange, defaultPauseMs) } };
   }
   if (rule?.outcome === 'rejected') return { kind: 'refused', rule, status, body };
+  if (rule?.outcome === 'not_committed' || rule?.outcome === 'unknown') return { kind: 'failed', rule };
   if (status >= 200 && status < 300) {
     const admitted = 'json' in exchange.body ? tool.admitResult(exchange.body.json) : null;
     return admitted ? { kind: 'read', result: admitted.result, status, headers } : { kind: 'failed' };
   }
-  const lasting = status >= 400 && status < 500 && ![408, 409, 425].includes(status);
+  const lasting = status >= 400 && status < 500 && status !== 408 && status !== 425;
   return lasting ? { kind: 'refused', rule: null, status, body: null } : { kind: 'failed' };
 }
 
