@@ -74,7 +74,7 @@ export async function startGateway(config: Config, joints: Joints = {}): Promise
   const store = openLedger(
     {
       url: databaseUrl, preparedStatements: config.database.preparedStatements, statementTimeoutMs: 5_000, connectTimeoutMs: 2_000,
-      poolSize: Math.max(1, config.database.poolSize - 4), maxBatch: 128, maxQueue: 4_096, observed: metrics.flush,
+      poolSize: Math.max(1, config.database.poolSize - 4), maxBatch: 128, maxQueue: 4_096, observed: metrics.flush, retried: metrics.ledgerRetry,
     },
     sealer,
   );

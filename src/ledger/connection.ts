@@ -1,7 +1,7 @@
 /** Connections to Postgres: a pool for plain queries, and one pipelined connection per lane that is replaced when it breaks. */
 import pg from 'pg';
 import { LedgerUnavailable } from '../errors.js';
-import type { ErrorKind } from './lane.js';
+import { type ErrorKind, mayTryAgain } from './lane.js';
 
 export interface ConnectionOptions {
   url: string;
@@ -167,6 +167,18 @@ export function errorKind(error: unknown): ErrorKind {
 /** What the ledger throws for it: an error about a row as it is, and everything else as the ledger being away. */
 export function failureOf(error: unknown): unknown {
   return errorKind(error) === 'row' ? error : new LedgerUnavailable(error, ailmentOf(error));
+}
+
+/** What lost against another transaction has left nothing, and is done again; of a connection that broke that is not known. @throws what `failureOf` makes of it */
+export async function throughContention<T>(work: () => Promise<T>, retried?: (because: ErrorKind) => void): Promise<T> {
+  for (let n = 0; ; n++) {
+    try {
+      return await work();
+    } catch (error) {
+      if (errorKind(error) !== 'contention' || !(await mayTryAgain('contention', n))) throw failureOf(error);
+      retried?.('contention');
+    }
+  }
 }
 
 const ailments: Readonly<Record<string, string>> = {

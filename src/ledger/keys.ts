@@ -1,7 +1,7 @@
 /** API keys at rest: by their public prefix, with a digest that opens nothing. */
 import type pg from 'pg';
 import type { KeyRecord, KeyStore } from '../identity/api-keys.js';
-import { failureOf } from './connection.js';
+import { throughContention } from './connection.js';
 
 type Row = {
   prefix: string; tenant: string; digest: Buffer; principal: string; roles: KeyRecord['roles']; subject: string | null; purposes: string[]; tools: string[];
@@ -16,14 +16,10 @@ export interface KeyTable extends KeyStore {
 export function openKeys(pool: pg.Pool): KeyTable {
   return {
     async findKey(prefix) {
-      try {
-        const { rows } = await pool.query<Row>(
-          `select prefix, tenant, digest, principal, roles, subject, purposes, tools, grants, expires_at, revoked_at from api_keys where prefix = $1`, [prefix],
-        );
-        return rows[0] ? toRecord(rows[0]) : null;
-      } catch (error) {
-        throw failureOf(error);
-      }
+      const { rows } = await throughContention(() => pool.query<Row>(
+        `select prefix, tenant, digest, principal, roles, subject, purposes, tools, grants, expires_at, revoked_at from api_keys where prefix = $1`, [prefix],
+      ));
+      return rows[0] ? toRecord(rows[0]) : null;
     },
     async saveKey(key) {
       const { rowCount } = await pool.query(

@@ -23,9 +23,23 @@ export interface LaneOptions<T, R> {
   /** Items beyond this are refused at once, before anything was sent. */
   maxQueue: number;
   observed?(rows: number, seconds: number): void;
+  /** Before each try again. */
+  retried?(because: ErrorKind): void;
 }
 
-const retryDelaysMs = [5, 50, 250];
+/** A database that is away is told soon; transactions that lost against others come through, if not at once. */
+const retryDelaysMs: Readonly<Record<ErrorKind, readonly number[]>> = { unavailable: [5, 50, 250], contention: [5, 15, 40, 80, 160, 320], row: [] };
+
+/**
+ * Resolves before the next try of what failed for the n-th time. False: there is none, or it would fail again.
+ * @param n from 0
+ */
+export async function mayTryAgain(because: ErrorKind, n: number): Promise<boolean> {
+  const delay = retryDelaysMs[because][n];
+  if (delay === undefined) return false;
+  await new Promise((resolve) => setTimeout(resolve, delay * (0.5 + Math.random() / 2)));
+  return true;
+}
 
 export class Lane<T, R> {
   private queue: Waiting<T, R>[] = [];
@@ -98,9 +112,9 @@ export class Lane<T, R> {
         batch.forEach((waiting, i) => waiting.resolve(results[i] as R));
         return undefined;
       } catch (error) {
-        const delay = retryDelaysMs[n];
-        if (delay === undefined || this.options.kind(error) === 'row') return { error };
-        await new Promise((resolve) => setTimeout(resolve, delay * (0.5 + Math.random() / 2)));
+        const because = this.options.kind(error);
+        if (!(await mayTryAgain(because, n))) return { error };
+        this.options.retried?.(because);
       }
     }
   }

@@ -5,12 +5,12 @@ import type { OperationState } from '../model.js';
 import type { Sessions } from '../ports.js';
 import { approveStatement, dispatchWith } from './approvals.js';
 import { forgetCallbacks, openCallbacks } from './callbacks.js';
-import { ailmentOf, type ConnectionOptions, createPool, errorKind, failureOf, isReadOnly, LaneConnection, Unwritable, type Statement } from './connection.js';
+import { ailmentOf, type ConnectionOptions, createPool, errorKind, isReadOnly, LaneConnection, throughContention, Unwritable, type Statement } from './connection.js';
 import { handOverStatement, orphanGuardsStatement, renewStatement, takeStatement, toTaken, witnessStatement } from './due.js';
 import { moveStatement } from './entity-states.js';
 import { type FindQuery, type FoundRow, findStatement, toFoundRows } from './find.js';
 import { doneItemsStatement, itemsStatement } from './items.js';
-import { Lane } from './lane.js';
+import { type ErrorKind, Lane } from './lane.js';
 import { lockStatement } from './locks-in-order.js';
 import { hex, operationColumns, type OperationRow, toOperation } from './operation-row.js';
 import { type RecordResult, recordStatement } from './record.js';
@@ -31,6 +31,7 @@ export interface LedgerOptions extends ConnectionOptions {
   maxBatch: number;
   maxQueue: number;
   observed?(lane: 'commit' | 'find', rows: number, seconds: number): void;
+  retried?(because: ErrorKind): void;
 }
 
 type Commit = { intent: Intent } | { transition: Transition } | { entry: Entry } | { refusal: ChargedRefusal } | { draw: TurnDraw };
@@ -74,6 +75,7 @@ export function openLedger(options: LedgerOptions, sealer: Sealer): LedgerStore 
   const findConnection = new LaneConnection(options);
   const funded = new Set<string>();
   const sessions = openSessions(pool);
+  const retried = options.retried ? { retried: options.retried } : {};
 
   const commits = new Lane<Commit, Committed>({
     async flush(items) {
@@ -88,6 +90,7 @@ export function openLedger(options: LedgerOptions, sealer: Sealer): LedgerStore 
     keys: (item) => ('intent' in item ? intentKeys(item.intent) : 'draw' in item ? [turnKey(item.draw)] : []),
     kind: errorKind,
     ailment: ailmentOf,
+    ...retried,
     maxBatch: options.maxBatch,
     maxQueue: options.maxQueue,
     observed: (rows, seconds) => options.observed?.('commit', rows, seconds),
@@ -99,6 +102,7 @@ export function openLedger(options: LedgerOptions, sealer: Sealer): LedgerStore 
     },
     kind: errorKind,
     ailment: ailmentOf,
+    ...retried,
     maxBatch: options.maxBatch,
     maxQueue: options.maxQueue,
     observed: (rows, seconds) => options.observed?.('find', rows, seconds),
@@ -106,15 +110,15 @@ export function openLedger(options: LedgerOptions, sealer: Sealer): LedgerStore 
 
   /** Off the path of a call; failures mean the database. */
   async function plain<Row extends pg.QueryResultRow>(statement: Statement): Promise<Row[]> {
-    try {
-      return (await pool.query<Row>(statement.text, statement.values)).rows;
-    } catch (error) {
-      throw failureOf(error);
-    }
+    return throughContention(async () => (await pool.query<Row>(statement.text, statement.values)).rows, options.retried);
   }
 
   /** All of it or nothing; what fails is rolled back, whoever made it fail. */
-  async function whole<T>(work: (client: pg.PoolClient) => Promise<T>): Promise<T> {
+  function whole<T>(work: (client: pg.PoolClient) => Promise<T>): Promise<T> {
+    return throughContention(() => transaction(work), options.retried);
+  }
+
+  async function transaction<T>(work: (client: pg.PoolClient) => Promise<T>): Promise<T> {
     let client: pg.PoolClient | undefined;
     try {
       client = await pool.connect();
@@ -125,7 +129,7 @@ export function openLedger(options: LedgerOptions, sealer: Sealer): LedgerStore 
       return result;
     } catch (error) {
       client?.release(true);
-      throw failureOf(error);
+      throw error;
     }
   }
 

@@ -5,7 +5,7 @@
 import type pg from 'pg';
 import type { Ledger, SessionContext, SessionScope } from '../gate/ports.js';
 import type { SessionBudgets, SessionProblem, SessionRequest, Sessions, SessionView } from '../ports.js';
-import { failureOf } from './connection.js';
+import { throughContention } from './connection.js';
 
 export interface SessionStore extends Sessions {
   context: Ledger['context'];
@@ -126,7 +126,11 @@ async function context(client: pg.PoolClient, asked: Parameters<SessionStore['co
   };
 }
 
-async function query<T>(pool: pg.Pool, work: (client: pg.PoolClient) => Promise<T>): Promise<T> {
+function query<T>(pool: pg.Pool, work: (client: pg.PoolClient) => Promise<T>): Promise<T> {
+  return throughContention(() => once(pool, work));
+}
+
+async function once<T>(pool: pg.Pool, work: (client: pg.PoolClient) => Promise<T>): Promise<T> {
   let client: pg.PoolClient | undefined;
   try {
     client = await pool.connect();
@@ -135,7 +139,7 @@ async function query<T>(pool: pg.Pool, work: (client: pg.PoolClient) => Promise<
     return result;
   } catch (error) {
     client?.release(true); // whatever state it is in, nobody else gets it
-    throw failureOf(error);
+    throw error;
   }
 }
 

@@ -23,6 +23,8 @@ export interface Metrics {
   refusedSend(service: string, because: string): void;
   /** One commit of the ledger. @param lane for instance `intents` */
   flush(lane: string, rows: number, seconds: number): void;
+  /** One try again of what the ledger did not take. @param because `contention`: transactions got into one another's way; `unavailable`; `row`: to find the one that cannot be written */
+  ledgerRetry(because: string): void;
   /** Open operations of the installation, as last counted; a state that is not named has none. */
   operationsOpen(counts: Partial<Record<OperationState, number>>): void;
   /** Reviews that wait for a person, and how many of them are past their deadline. */
@@ -62,6 +64,7 @@ export function createMetrics({ version, process: ofProcess = true }: MetricsOpt
   const refusedSends = new Counter({ name: 'callgate_upstream_refusals_total', help: 'Exchanges with domain services that were not begun.', labelNames: ['service', 'because'], registers });
   const flushRows = new Histogram({ name: 'callgate_ledger_flush_rows', help: 'Rows in one commit of the ledger.', labelNames: ['lane'], buckets: rowsBuckets, registers });
   const flushSeconds = new Histogram({ name: 'callgate_ledger_flush_seconds', help: 'Time of one commit of the ledger.', labelNames: ['lane'], buckets: secondsBuckets, registers });
+  const ledgerRetries = new Counter({ name: 'callgate_ledger_retries_total', help: 'What the ledger did not take at the first try, and was given again.', labelNames: ['because'], registers });
   const open = new Gauge({ name: 'callgate_operations_open', help: 'Operations that have not ended.', labelNames: ['state'], registers });
   const reviews = new Gauge({ name: 'callgate_reviews_open', help: 'Reviews that wait for a person.', labelNames: ['overdue'], registers });
   const recoveries = new Counter({ name: 'callgate_recoveries_total', help: 'Operations that recovery dealt with.', labelNames: ['event'], registers });
@@ -84,6 +87,7 @@ export function createMetrics({ version, process: ofProcess = true }: MetricsOpt
       flushRows.observe({ lane }, rows);
       flushSeconds.observe({ lane }, seconds);
     },
+    ledgerRetry: (because) => ledgerRetries.inc({ because }),
     operationsOpen(counts) {
       for (const state of openStates) open.set({ state }, counts[state] ?? 0);
     },

@@ -11,6 +11,7 @@ test('each fact appears under its name, in base units', async () => {
   metrics.breaker('retail', 'half_open');
   metrics.refusedSend('retail', 'suspended');
   metrics.flush('intents', 32, 0.004);
+  metrics.ledgerRetry('contention');
   metrics.recovered('settled', 3);
   metrics.observeRequest({ plane: 'agent', method: 'POST', route: '/v1/calls', status: 200, seconds: 0.01 });
   const text = await metrics.page.metrics();
@@ -24,6 +25,7 @@ test('each fact appears under its name, in base units', async () => {
     'callgate_upstream_refusals_total{service="retail",because="suspended"} 1',
     'callgate_ledger_flush_rows_sum{lane="intents"} 32',
     'callgate_ledger_flush_seconds_sum{lane="intents"} 0.004',
+    'callgate_ledger_retries_total{because="contention"} 1',
     'callgate_recoveries_total{event="settled"} 3',
     'callgate_http_request_seconds_count{plane="agent",method="POST",route="/v1/calls",status="200"} 1',
     `callgate_build_info{version="1.2.3",node="${process.version}"} 1`,
