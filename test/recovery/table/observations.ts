@@ -58,7 +58,7 @@ const inSeconds = (seconds: number): string => new Date(Date.now() + seconds * 1
 /** One entry for every reason that the sender can give: a new one does not compile until it is placed. */
 const unsent: Record<FailureReason, Unsent> = {
   refused: 'refused', dns: { finding: 'dns' }, connect_timeout: { finding: 'connect_timeout' }, tls: 'tls', unreachable: { finding: 'unreachable' },
-  fence_passed: 'fence_passed', no_credential: 'no_credential',
+  fence_passed: 'fence_passed', no_credential: 'no_credential', address_refused: { finding: 'address_refused' },
   // before the first byte as well: a deadline that ended while connecting, a peer that hung up in the handshake, a header that HTTP cannot carry
   deadline: { finding: 'deadline' }, reset: { finding: 'reset' }, protocol: { finding: 'protocol' },
 };
