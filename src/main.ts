@@ -29,6 +29,7 @@ import { Sweeper } from './recovery/sweeper.js';
 import { createLog } from './telemetry/log.js';
 import { createMetrics } from './telemetry/metrics.js';
 import { redact } from './telemetry/redact.js';
+import { openCredentials } from './upstream/credentials.js';
 import { type Egress, openEgress, readAllowedUpstreams, type Resolve } from './upstream/egress.js';
 import type { Upstream } from './upstream/exchange.js';
 import { openUpstreamGate } from './upstream/gate.js';
@@ -81,7 +82,13 @@ export async function startGateway(config: Config, joints: Joints = {}): Promise
   const records = openRecords({ url: databaseUrl, poolSize: Math.min(2, config.database.poolSize - 1), statementTimeoutMs: recordsMs, connectTimeoutMs: 2_000 }, sealer);
   const locks = openLocks(config.redis.url, sealKey, log);
   const egress = guardEgress(config.upstream.allowPrivate, joints.resolve, metrics, log);
-  const upstream = createUpstream({ egress, maxResponseBytes: config.upstream.maxResponseBytes, maxHeaderBytes: 16_384 });
+  const credentials = openCredentials({
+    env: process.env, secretsFolder: config.upstream.secretsFolder, commandsFolder: config.upstream.commandsFolder, keptMs: config.upstream.commandKeptMs,
+  });
+  const upstream = createUpstream({
+    egress, credentials, maxResponseBytes: config.upstream.maxResponseBytes, maxHeaderBytes: 16_384,
+    noCredential: (service, problem) => log.warn({ service, problem }, 'a request was not sent, because the credential of its service could not be read'),
+  });
   const upstreamGate = openUpstreamGate({
     retryRatio: config.execution.retryRatio, maxWaiting: config.upstream.maxWaiting, maxPauseMs: maxRetryAfterMs, shared: locks.pauses,
     breaker: { failures: config.upstream.breakerFailures, openMs: config.upstream.breakerOpenMs },

@@ -31,6 +31,8 @@ export const codes = {
     'Credentials in a URL end up in logs; they belong to `upstream.auth`.'),
   CG011: text('A folder without contracts', 'Put at least one `.yaml`, `.yml` or `.json` contract into the folder.',
     'A gateway that serves nothing looks like one that works.'),
+  CG012: text('A secret that is the gateway’s own', 'Name a variable, file or command that holds the credential of this service.',
+    'Whoever may write a contract could otherwise send the secrets of the gateway to an address of their own.'),
   CG101: text('A name or member that does not exist here, or of another type',
     'Use a name that is in scope here and a member that its schema declares; operands must have fitting types.',
     'It would fail at every call, or worse, compare with something that is never there.'),

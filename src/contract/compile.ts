@@ -17,7 +17,7 @@ import { SchemaCompiler } from './schemas.js';
 import { canonicalSource, readCanonicalSource, type ContractSource, type SourceFile } from './source.js';
 import { readPolicies } from '../policy/read.js';
 import { indexTools, type ToolEntry, type Tools, trustTools } from './tool-entry.js';
-import { baseUrl, substitute, upstreamPlan, type Environment } from './upstream.js';
+import { baseUrl, isGatewaysOwn, substitute, upstreamPlan, type Environment } from './upstream.js';
 
 /** Diagnostics hold at least one error; what is no error does not stand in the way of a catalogue. */
 export type CompileResult = { catalogue: Catalogue; warnings: Diagnostic[] } | { diagnostics: Diagnostic[] };
@@ -84,6 +84,10 @@ function compileUpstream(file: SourceFile, document: ContractDocument, env: Envi
   } catch (thrown) {
     const code = thrown instanceof RangeError ? 'CG009' : 'CG010';
     findings.value(file, ['upstream', 'base_url'], code, `the address of the service cannot be used: ${(thrown as Error).message}`);
+  }
+  for (const [path, from] of [[['auth', 'value_from'], upstream.auth?.value_from], [['callbacks', 'secret_from'], upstream.callbacks?.secret_from]] as const) {
+    const name = from?.startsWith('env:') ? from.slice('env:'.length) : '';
+    if (isGatewaysOwn(name)) findings.value(file, ['upstream', ...path], 'CG012', `the environment variable \`${name}\` is the gateway’s own`);
   }
   return { plan: upstreamPlan(service, upstream, base, env, defaults), base, defaults };
 }

@@ -66,7 +66,8 @@ export interface RenderedRequest {
 export interface UpstreamPlan {
   readonly service: string;
   readonly origin: string;
-  readonly auth: { readonly header: string; /** Reads the secret at each send. @throws Error when it is missing. */ read(): string } | null;
+  /** Where the secret is that is read at each send; `prefix` goes before it. */
+  readonly auth: { readonly header: string; readonly source: { readonly from: 'env' | 'file' | 'command'; readonly name: string }; readonly prefix: string } | null;
   readonly concurrency: number;
   readonly connectTimeoutMs: number;
   readonly deadlineMs: number;

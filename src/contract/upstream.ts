@@ -9,9 +9,15 @@ export type Environment = Readonly<Record<string, string | undefined>>;
 const variable = /\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}/g;
 const defaultConcurrency = 32;
 
-/** @throws RangeError naming the variable that is not set. An empty one counts as not set, as in a shell's `:-`. */
+/** What the gateway itself is configured by, its secrets among it: a contract that could read it could send it anywhere. */
+export function isGatewaysOwn(name: string): boolean {
+  return /^CALLGATE_|^(DATABASE|REDIS)_URL$|^OTEL_/.test(name);
+}
+
+/** @throws RangeError naming the variable that is not set, or not the contract's. An empty one counts as not set, as in a shell's `:-`. */
 export function substitute(text: string, env: Environment): string {
   return text.replace(variable, (_, name: string, fallback: string | undefined) => {
+    if (isGatewaysOwn(name)) throw new RangeError(`the environment variable \`${name}\` is the gateway’s own`);
     const value = env[name] || fallback;
     if (value === undefined) throw new RangeError(`the environment variable \`${name}\` is not set`);
     return value;
@@ -36,7 +42,7 @@ export function upstreamPlan(service: string, source: UpstreamSource, base: stri
   return Object.freeze({
     service,
     origin: new URL(base).origin,
-    auth: auth ? { header: auth.header.toLowerCase(), read: () => readSecret(auth, env) } : null,
+    auth: auth ? authPlan(auth) : null,
     concurrency: limits.concurrency ?? defaultConcurrency,
     connectTimeoutMs: limits.connect_timeout ? durationMs(limits.connect_timeout) : defaults.connectTimeoutMs,
     deadlineMs: limits.deadline ? durationMs(limits.deadline) : defaults.upstreamDeadlineMs,
@@ -65,12 +71,7 @@ function signingKey(name: string, secret: string | undefined): Buffer {
   throw new Error(`the environment variable \`${name}\`, which holds the secret of the service's callbacks, is not \`whsec_\` and at least ${fewestKeyBytes} bytes in base64`);
 }
 
-function readSecret({ value_from, prefix = '' }: { value_from: string; prefix?: string }, env: Environment): string {
-  const name = value_from.slice('env:'.length);
-  const secret = env[name];
-  if (!secret)
-    throw new Error(`the environment variable \`${name}\`, which holds the credential of the service, is not set; set it and start again`);
-  if (!/^[\x21-\x7e]+$/.test(secret))
-    throw new Error(`the environment variable \`${name}\` holds characters that a header cannot carry; set it to the bare credential`);
-  return prefix + secret;
+function authPlan({ header, value_from, prefix = '' }: NonNullable<UpstreamSource['auth']>): NonNullable<UpstreamPlan['auth']> {
+  const [from, name = ''] = value_from.split(':') as ['env' | 'file' | 'command', string];
+  return { header: header.toLowerCase(), source: { from, name }, prefix };
 }

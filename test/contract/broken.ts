@@ -124,6 +124,21 @@ export const broken: Broken[] = [
     at: 'base_url',
   },
   {
+    code: 'CG012',
+    what: 'a credential that is a secret of the gateway',
+    from: 'value_from: env:RETAIL_TOKEN',
+    to: 'value_from: env:CALLGATE_SECRETS_SEAL_KEY',
+    at: 'CALLGATE_SECRETS_SEAL_KEY',
+  },
+  {
+    code: 'CG009',
+    what: 'a base_url that would carry a secret of the gateway',
+    from: '${RETAIL_URL:-http://127.0.0.1:8090}',
+    to: 'http://elsewhere.test/${CALLGATE_SECRETS_SEAL_KEY:-x}',
+    at: 'base_url',
+    says: /gateway’s own/,
+  },
+  {
     code: 'CG101',
     what: 'an unknown member in a precondition',
     from: check,

@@ -153,14 +153,17 @@ describe('digests', () => {
 });
 
 describe('credentials', () => {
-  test('are read at each send, prefixed, and named but never shown when they are missing or unfit', () => {
-    const env: Record<string, string> = {};
-    const { auth } = catalogueOf(compileFolder(retailFolder, env)).tools.get('get_order')!.upstream;
-    expect(() => auth!.read()).toThrow(/RETAIL_TOKEN/);
-    env['RETAIL_TOKEN'] = 's3cret';
-    expect([auth!.header, auth!.read()]).toEqual(['authorization', 'Bearer s3cret']);
-    env['RETAIL_TOKEN'] = 's3cret\r\nX-Evil: 1';
-    expect(() => auth!.read()).toThrow(/^(?!.*s3cret).*RETAIL_TOKEN/s);
+  test('are a place in the plan, and no value', () => {
+    const { auth } = catalogueOf(compileFolder(retailFolder, { RETAIL_TOKEN: 's3cret' })).tools.get('get_order')!.upstream;
+    expect(auth).toEqual({ header: 'authorization', source: { from: 'env', name: 'RETAIL_TOKEN' }, prefix: 'Bearer ' });
+    for (const [from, name] of [['file', 'retail.token'], ['command', 'retail-token']]) {
+      const other = mutated('value_from: env:RETAIL_TOKEN', `value_from: ${from}:${name}`);
+      expect(catalogueOf(compileFolder(other.dir, {})).tools.get('get_order')!.upstream.auth?.source).toEqual({ from, name });
+    }
+  });
+
+  test.each(['file:../seal', 'file:/etc/passwd', 'file:.hidden', 'command:sh -c id', 'command:a/b', 'command:', 's3cret', 'env:A-B'])('cannot be `%s`', (from) => {
+    expect(() => catalogueOf(compileFolder(mutated('value_from: env:RETAIL_TOKEN', `value_from: "${from}"`).dir, {}))).toThrow('CG006');
   });
 
   test('are part of neither the stored source nor a rendered request', () => {

@@ -11,7 +11,7 @@ import type { AddressKind } from '../../src/upstream/addresses.js';
 import { openEgress, readAllowedUpstreams, type Resolve } from '../../src/upstream/egress.js';
 import type { Exchange, Upstream } from '../../src/upstream/exchange.js';
 import { createUpstream } from '../../src/upstream/sender.js';
-import { FaultServer, mintAttempt, planFor, post, reply } from './fault-server.js';
+import { FaultServer, mintAttempt, noCredentials, planFor, post, reply } from './fault-server.js';
 
 let server: FaultServer;
 let upstream: Upstream | undefined;
@@ -29,7 +29,7 @@ afterEach(async () => {
 
 function open(allow: string | null, resolve?: Resolve): Upstream {
   const egress = openEgress({ allowed: readAllowedUpstreams(allow), resolve, refused: (...refused) => void told.push(refused) });
-  upstream = createUpstream({ egress, maxResponseBytes: 64 * 1024, maxHeaderBytes: 8 * 1024 });
+  upstream = createUpstream({ credentials: noCredentials, egress, maxResponseBytes: 64 * 1024, maxHeaderBytes: 8 * 1024 });
   return upstream;
 }
 /** As a contract's address becomes an origin. */

@@ -1,6 +1,7 @@
 /** A raw TCP server that keeps its own books of what arrived, so that `sent` is judged by the other side. */
 import { once } from 'node:events';
 import { createServer, type AddressInfo, type Server, type Socket } from 'node:net';
+import type { Credentials } from '../../src/upstream/credentials.js';
 import type { RenderedRequest, UpstreamPlan } from '../../src/contract/plan.js';
 
 export interface Arrival {
@@ -93,6 +94,9 @@ export const reply = (socket: Socket, body: string, status = '200 OK', headers =
 export const planFor = (origin: string, overrides: Partial<UpstreamPlan> = {}): UpstreamPlan => ({
   service: 'retail', origin, auth: null, concurrency: 8, connectTimeoutMs: 1000, deadlineMs: 2000, callbacks: null, ...overrides,
 });
+
+/** Of services that ask for none. */
+export const noCredentials: Credentials = { read: () => { throw new Error('nobody has a credential'); }, refused: () => undefined };
 
 export const post = (origin: string, body = '{"amount":1}', path = '/credits'): RenderedRequest => ({
   method: 'POST', url: origin + path, headers: {}, body,

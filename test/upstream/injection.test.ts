@@ -13,7 +13,7 @@ import { openEgress, readAllowedUpstreams } from '../../src/upstream/egress.js';
 import type { Upstream } from '../../src/upstream/exchange.js';
 import { createUpstream } from '../../src/upstream/sender.js';
 import { catalogueOf, folderWith } from '../contract/fixture.js';
-import { FaultServer, mintAttempt } from './fault-server.js';
+import { FaultServer, mintAttempt, noCredentials } from './fault-server.js';
 
 const contract = `
 callgate: 1
@@ -43,7 +43,7 @@ describe('hostile text in a path, a query and a header', () => {
       response.setHeader('content-type', 'application/json').end('{"ok":true}');
     });
     await once(node.listen(0, '127.0.0.1'), 'listening');
-    upstream = createUpstream({ egress: openEgress({ allowed: readAllowedUpstreams('files=127.0.0.1') }), maxResponseBytes: 65_536, maxHeaderBytes: 8_192 });
+    upstream = createUpstream({ credentials: noCredentials, egress: openEgress({ allowed: readAllowedUpstreams('files=127.0.0.1') }), maxResponseBytes: 65_536, maxHeaderBytes: 8_192 });
   });
   afterAll(async () => {
     await upstream.close();

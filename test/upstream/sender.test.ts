@@ -2,18 +2,25 @@ import { once } from 'node:events';
 import { connect, type Socket } from 'node:net';
 import { Worker } from 'node:worker_threads';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import type { Credentials } from '../../src/upstream/credentials.js';
 import type { Exchange, SendOptions, Upstream } from '../../src/upstream/exchange.js';
 import { openEgress, readAllowedUpstreams } from '../../src/upstream/egress.js';
 import { createUpstream } from '../../src/upstream/sender.js';
 import { watchedAttempts } from '../../src/upstream/sent-marks.js';
 import { FaultServer, get, mintAttempt, planFor, post, reply, sleep } from './fault-server.js';
 
+/** The credential of a test, and its place in a plan. */
+let credential: () => string | Promise<string> = () => 'none';
+let notTaken = 0;
+const secrets: Credentials = { read: (_, { prefix }) => { const value = credential(); return typeof value === 'string' ? prefix + value : value; }, refused: () => { notTaken++; } };
+const authOf = (header: string, prefix = '') => ({ header, source: { from: 'env' as const, name: 'TOKEN' }, prefix });
+
 let server: FaultServer;
 let upstream: Upstream;
 
 beforeEach(async () => {
   server = await FaultServer.start();
-  upstream = createUpstream({ egress: openEgress({ allowed: readAllowedUpstreams('retail=127.0.0.0/8') }), maxResponseBytes: 64 * 1024, maxHeaderBytes: 8 * 1024 });
+  upstream = createUpstream({ credentials: secrets, egress: openEgress({ allowed: readAllowedUpstreams('retail=127.0.0.0/8') }), maxResponseBytes: 64 * 1024, maxHeaderBytes: 8 * 1024 });
 });
 
 afterEach(async () => {
@@ -82,8 +89,10 @@ describe('before a byte leaves, a failure proves that nothing was sent', () => {
   });
 
   it('a missing credential, without a connection', async () => {
-    const auth = { header: 'Authorization', read: () => { throw new Error('RETAIL_TOKEN is not set'); } };
-    expect(await postAndAudit({ upstream: planFor(server.origin, { auth }) })).toEqual(failure('no_credential', false));
+    credential = () => { throw new Error('RETAIL_TOKEN is not set'); };
+    expect(await postAndAudit({ upstream: planFor(server.origin, { auth: authOf('Authorization') }) })).toEqual(failure('no_credential', false));
+    credential = () => Promise.reject(new Error('the command `token` ended with 3'));
+    expect(await postAndAudit({ upstream: planFor(server.origin, { auth: authOf('Authorization') }) })).toEqual(failure('no_credential', false));
     expect(server.connections).toBe(0);
   });
 
@@ -293,7 +302,8 @@ describe('marks belong to their own attempt', () => {
   });
 
   it('a contract cannot take the place of the attempt header or of the credential', async () => {
-    const sendOptions = options({ upstream: planFor(server.origin, { auth: { header: 'Authorization', read: () => 'Bearer real' } }) });
+    credential = () => 'real';
+    const sendOptions = options({ upstream: planFor(server.origin, { auth: authOf('Authorization', 'Bearer ') }) });
     await upstream.send({ ...post(server.origin), headers: { 'callgate-attempt': 'forged', authorization: 'Bearer forged' } }, sendOptions);
     const head = server.arrivals[0]?.head ?? '';
     expect(head).not.toContain('forged');
@@ -320,10 +330,28 @@ describe('what goes out', () => {
 
   it('reads the credential at each send', async () => {
     let token = 0;
-    const plan = planFor(server.origin, { auth: { header: 'X-Api-Key', read: () => `t${++token}` } });
+    credential = () => `t${++token}`;
+    const plan = planFor(server.origin, { auth: authOf('X-Api-Key') });
     await upstream.send(get(server.origin), options({ upstream: plan }));
     await upstream.send(get(server.origin), options({ upstream: plan }));
     expect(server.arrivals.map(({ head }) => /x-api-key: (\S+)/.exec(head)?.[1])).toEqual(['t1', 't2']);
+  });
+
+  it('waits for a credential within the deadline and before the fence, and not a byte leaves after either', async () => {
+    const plan = planFor(server.origin, { auth: authOf('X-Api-Key') });
+    credential = () => sleep(60).then(() => 'late');
+    expect(await postAndAudit({ upstream: plan })).toMatchObject({ kind: 'response', status: 200 });
+    expect(await postAndAudit({ upstream: plan, deadlineMs: 30 })).toEqual(failure('deadline', false));
+    expect(await postAndAudit({ upstream: plan, sendBefore: performance.now() + 30 })).toEqual(failure('fence_passed', false));
+    expect(server.arrivals).toHaveLength(1);
+  });
+
+  it('a 401 is told to where the credential came from, and is the answer all the same', async () => {
+    credential = () => 'old';
+    server.onRequest = ({ socket }) => reply(socket, '{}', '401 Unauthorized');
+    notTaken = 0;
+    expect(await postAndAudit({ upstream: planFor(server.origin, { auth: authOf('X-Api-Key') }) })).toMatchObject({ status: 401 });
+    expect([notTaken, server.arrivals.length]).toEqual([1, 1]);
   });
 });
 
