@@ -197,6 +197,6 @@ function unsent(upstream: Upstream, request: Send[0], options: Send[1], how: Uns
     case 'refused': return to('http://127.0.0.1:1');
     case 'tls': return to(url.replace('http:', 'https:'));
     case 'fence_passed': return upstream.send(request, { ...options, sendBefore: 0 });
-    case 'no_credential': return upstream.send(request, { ...options, upstream: { ...options.upstream, auth: { header: 'Authorization', read: () => { throw new Error('not set'); } } } });
+    case 'no_credential': return upstream.send(request, { ...options, upstream: { ...options.upstream, auth: { header: 'Authorization', source: { from: 'env', name: 'TOKEN_THAT_NOBODY_SET' }, prefix: '' } } });
   }
 }
