@@ -57,6 +57,9 @@ export interface CatalogueOptions {
   unkept(error: LedgerUnavailable): void;
 }
 
+/** Sets held besides the one that is served: each may be tens of megabytes, and any comes back from the ledger in milliseconds. */
+const maxEarlier = 4;
+
 /** @throws Error with all diagnostics when the folder does not compile at the start: a gateway never starts on half a contract. */
 export async function serveCatalogue(options: CatalogueOptions): Promise<ServedContracts> {
   const { folder, env, defaults, store, reloadMs, reloaded } = options;
@@ -70,7 +73,19 @@ export async function serveCatalogue(options: CatalogueOptions): Promise<ServedC
     if (!(error instanceof LedgerUnavailable)) throw error;
     options.unkept(error);
   });
-  const known = new Map<string, Catalogue>([[current.catalogue.digest, current.catalogue]]);
+  const earlier = new Map<string, Catalogue>();
+  /** The one that was not asked for the longest goes. */
+  const hold = (catalogue: Catalogue): void => {
+    earlier.delete(catalogue.digest);
+    earlier.set(catalogue.digest, catalogue);
+    for (const digest of [...earlier.keys()].slice(0, -maxEarlier)) earlier.delete(digest);
+  };
+
+  async function stored(digest: string): Promise<Catalogue | null> {
+    const source = await store.catalogueSource(digest);
+    const again = source === null ? null : compileSource(source, env, defaults);
+    return !again || 'diagnostics' in again ? null : again.catalogue;
+  }
 
   /** The ledger has a set before anything can begin under it. */
   async function reload(): Promise<void> {
@@ -79,7 +94,7 @@ export async function serveCatalogue(options: CatalogueOptions): Promise<ServedC
     try {
       const next = compile(options);
       await store.saveCatalogue(next.catalogue.digest, next.catalogue.source);
-      known.set(next.catalogue.digest, next.catalogue);
+      hold(current.catalogue);
       [current, loadedAt, refused] = [next, new Date(), null];
       reloaded('swapped', next.catalogue.digest);
     } catch (error) {
@@ -100,13 +115,10 @@ export async function serveCatalogue(options: CatalogueOptions): Promise<ServedC
     served: () => current,
     kept,
     async earlier(digest) {
-      const at = known.get(digest);
-      if (at) return at;
-      const source = await store.catalogueSource(digest);
-      const again = source === null ? null : compileSource(source, env, defaults);
-      if (!again || 'diagnostics' in again) return null;
-      known.set(digest, again.catalogue);
-      return again.catalogue;
+      if (digest === current.catalogue.digest) return current.catalogue;
+      const found = earlier.get(digest) ?? (await stored(digest));
+      if (found) hold(found);
+      return found;
     },
     status: () => ({
       digest: current.catalogue.digest, loaded_at: loadedAt.toISOString(), refused,

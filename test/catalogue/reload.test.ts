@@ -3,7 +3,9 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { projectFile } from '../../src/project.js';
-import { type House, openGateway, openHouse, type Opened, unique } from '../support/gateway.js';
+import { serveCatalogue } from '../../src/catalogue.js';
+import { standardDefaults } from '../../src/contract/defaults.js';
+import { type House, openGateway, openHouse, type Opened, spawnGateway, unique } from '../support/gateway.js';
 
 interface Status { digest: string; tools: { name: string; version: string }[]; refused: { problem: string } | null }
 
@@ -89,10 +91,59 @@ describe('a changed contracts folder', () => {
     await house.shop.fault({ tool: 'issue_credit', kind: 'delay_commit', ms: 800 });
     const running = open.agent.credit({ session_id: unique('s'), arguments: { amount: 300 } });
     const { digest } = await status();
-    await new Promise((resolve) => setTimeout(resolve, 200));
+    await expect.poll(async () => (await house.shop.books()).requests['POST /orders/{id}/credits'] ?? 0, { timeout: 5_000 }).toBe(1);
     writeFileSync(file, readFileSync(file, 'utf8').replace('version: 3.2.0', 'version: 3.3.0'));
     await until((now) => now.digest !== digest);
     expect(await running).toMatchObject({ disposition: 'executed', verified: true, contract: { version: '3.2.0' } });
     expect(await open.agent.credit({ session_id: unique('s'), arguments: { amount: 301 } })).toMatchObject({ contract: { version: '3.3.0' } });
+  });
+});
+
+/** Who starts on a set that is refused later serves what nobody would have published; who serves nothing looks like one that works. */
+describe('a gateway whose contracts are refused', () => {
+  it.each<[string, Record<string, string>, RegExp]>([
+    ['case-60: because a view is larger than its limit', { CALLGATE_CONTRACTS_VIEW_LIMITS: 'openai-chat=6' }, /more than `contracts\.view_limits` admits:[\s\S]*error CG620: catalogue_too_large: the view for `openai-chat` has 7 tools, and 6 are the most/],
+    ['because there are none', { CALLGATE_CONTRACTS_FOLDER: mkdtempSync(join(tmpdir(), 'callgate-nothing-')) }, /do not compile:[\s\S]*error CG011/],
+  ])('%s, does not start, and says why', async (_, env, says) => {
+    const house = await openHouse(env);
+    try {
+      await expect(spawnGateway(house)).rejects.toThrow(says);
+    } finally {
+      await house.close();
+    }
+  });
+});
+
+/** A compiled set of hundreds of tools is tens of megabytes, and a folder may change every hour of a process's life. */
+describe('sets that were served before', () => {
+  it('are held while something may ask for them, not for ever: an older one comes back from the ledger, the same', async () => {
+    const folder = mkdtempSync(join(tmpdir(), 'callgate-sets-'));
+    const write = (n: number): void => writeFileSync(join(folder, 'one.yaml'), `callgate: 1\nservice: one\nupstream: { base_url: http://127.0.0.1:9 }\ntools:\n  look:\n    { version: 1.0.${n}, effect: none, purpose: Look., args: { type: object }, result: { type: object }, http: { method: GET, path: /${'x'.repeat(n + 1)} } }\n`);
+    const saved = new Map<string, string>();
+    const asked: string[] = [];
+    write(0);
+    const contracts = await serveCatalogue({
+      folder, env: {}, defaults: standardDefaults, reloadMs: 10, reloaded: () => undefined, unkept: () => undefined,
+      store: {
+        saveCatalogue: async (digest, source) => void saved.set(digest, source),
+        catalogueSource: async (digest) => {
+          asked.push(digest);
+          return saved.get(digest) ?? null;
+        },
+      },
+    });
+    try {
+      for (let n = 1; n <= 10; n++) {
+        write(n);
+        await expect.poll(() => saved.size, { timeout: 5_000 }).toBe(n + 1);
+        await expect.poll(() => contracts.served().catalogue.digest).toBe([...saved.keys()].at(-1));
+      }
+      for (const [n, digest] of [...saved.keys()].entries()) expect((await contracts.earlier(digest))?.tools.get('look')?.version).toBe(`1.0.${n}`);
+      expect(asked.length).toBeGreaterThanOrEqual(6);
+      expect(asked).not.toContain(contracts.served().catalogue.digest);
+    } finally {
+      contracts.stop();
+      rmSync(folder, { recursive: true });
+    }
   });
 });
