@@ -158,12 +158,23 @@ export interface ReviewVerdict {
   expected_digest: string;
 }
 
+/** To take back what a review is about, by the call that its contract names. */
+export interface UndoOrder {
+  /** In the person's own words. */
+  reason: string;
+  /** Of the undo, as the review shows it. */
+  expected_digest: string;
+  patienceMs?: number;
+}
+
 /** What no machine can settle, and the people who do. */
 export interface ReviewDesk {
   list(tenant: string, filter: ReviewFilter): Promise<Page<JsonObject>>;
   one(tenant: string, id: string): Promise<JsonObject | null>;
   /** The review as it stands after the decision. */
   decide(principal: Principal, id: string, verdict: ReviewVerdict): Promise<JsonObject | Refusal>;
+  /** The answer of the undo, which is an operation like any other; the same again where it was ordered before. */
+  undo(principal: Principal, id: string, order: UndoOrder): Promise<Answer | Refusal>;
 }
 
 /** As it came, and as it was signed. */

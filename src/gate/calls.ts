@@ -27,6 +27,19 @@ export interface Envelope {
   idempotencyKey: string | null;
   purpose: string;
   subject: string;
+  /** A person ordered it as the undo of an effect. */
+  undoes?: OrderedUndo;
+}
+
+/** The undo that a contract names, ordered from a review: whose effect it takes back, and why. */
+export interface OrderedUndo {
+  operation: string;
+  /** Of the effect. */
+  principal: string;
+  subject: string;
+  effectReceipt: string | null;
+  review: string;
+  because: string;
 }
 
 /** What being part of a turn means for a call. */

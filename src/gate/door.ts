@@ -78,9 +78,14 @@ function reader(): Progress {
 /** Of its own tenant, principal and subject; others do not exist for it. */
 async function own(parts: Parts, principal: Principal, operationId: string): Promise<Operation | null> {
   const operation = await parts.ledger.get(principal.tenant, operationId);
-  if (!operation || operation.principal !== principal.id) return null;
+  if (!operation || (operation.principal !== principal.id && !(await takesBackFrom(parts, principal, operation)))) return null;
   const subjectFits = principal.grants.assertSubject || operation.subject === (principal.subject ?? '');
   return subjectFits && mayBeTold(parts, principal, operation) ? operation : null;
+}
+
+/** What took an effect back is its proposer's to know, whoever ordered it. */
+async function takesBackFrom(parts: Parts, { tenant, id }: Principal, { compensates }: Operation): Promise<boolean> {
+  return Boolean(compensates) && (await parts.ledger.get(tenant, compensates as string))?.principal === id;
 }
 
 /** As for a replay: the tool is on the list, and policy allows it, and the resource on the facts as they were stored. */

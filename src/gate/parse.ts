@@ -12,7 +12,7 @@ import type { ToolPlan } from '../contract/plan.js';
 import { isRefusal, refuse, type Refusal } from '../errors.js';
 import type { FieldError, Json, JsonObject, Principal } from '../model.js';
 import { decodeUtf8, findUnstorable, parseStrict } from '../strict-json.js';
-import type { Envelope, ParsedCall, TurnContext } from './calls.js';
+import type { Envelope, OrderedUndo, ParsedCall, TurnContext } from './calls.js';
 import type { Parts } from './parts.js';
 import type { Progress } from './progress.js';
 import { unstorableText } from './unstorable.js';
@@ -50,7 +50,7 @@ const checkTurn = TypeCompiler.Compile(TurnMembers);
 const checkCall = TypeCompiler.Compile(CallMembers);
 
 /** One call as it was proposed: the bytes of a body, or its members in a turn. */
-export type Received = { principal: Principal; idempotencyKey?: string } & ({ body: Buffer } | { turn: TurnMembers; members: Json; context: TurnContext });
+export type Received = { principal: Principal; idempotencyKey?: string } & ({ body: Buffer } | { turn: TurnMembers; members: Json; context: TurnContext; undoes?: OrderedUndo });
 
 export function parse(parts: Parts, received: Received, progress: Progress): ParsedCall | Refusal {
   progress.principal = received.principal.id;
@@ -222,6 +222,7 @@ function readEnvelope(received: Received, body: CallBody, callId: string): Envel
     idempotencyKey: key,
     purpose: body.purpose ?? principal.purposes[0] ?? '',
     subject: body.subject ?? principal.subject ?? '',
+    ...('context' in received && received.undoes ? { undoes: received.undoes } : {}),
   };
 }
 

@@ -6,7 +6,7 @@ import type { Refusal } from '../errors.js';
 import type { Disposition, Json, JsonObject, Outcome, Principal } from '../model.js';
 import { newReceiptId } from '../receipt-id.js';
 import { executionUse } from './budgets.js';
-import type { AdmittedCall, AuthorizedCall, ObservedCall, ParsedCall, PermittedCall, ShapedCall } from './calls.js';
+import type { AdmittedCall, AuthorizedCall, ObservedCall, OrderedUndo, ParsedCall, PermittedCall, ShapedCall } from './calls.js';
 import type { Denial } from './authorize.js';
 import type { ItemOutcomes } from './item-outcomes.js';
 import type { Parts } from './parts.js';
@@ -41,6 +41,7 @@ export function decisionReceipt(
     transition: call?.identity?.entity ? { entity: call.identity.entity.key, state: call.entityState ?? null, action: call.tool.name, next: call.nextState ?? null } : null,
     generation: call?.generation ?? null,
     ...(call?.identity?.undoes ? { compensates: call.identity.undoes } : {}),
+    ...(call?.envelope?.undoes ? { ordered: orderOf(call.envelope.undoes) } : {}),
     session_untrusted: call?.untrusted ?? null,
     approval: decided.approval ?? null,
     budget: budgetOf(parts, call, refusal),
@@ -51,6 +52,10 @@ export function decisionReceipt(
     principal: progress.principal, tool: progress.toolName ?? '', disposition: decided.disposition, outcome: null,
     body: redacted(parts, body, progress.tool?.redact ?? [], call?.args ?? call?.given ?? {}),
   };
+}
+
+function orderOf({ review, because, effectReceipt }: OrderedUndo): JsonObject {
+  return { review, because, effect: effectReceipt };
 }
 
 /** Which budget refused it, exactly as it stood; or for a write what it draws on, as that stood when the call was looked up. */

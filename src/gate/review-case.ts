@@ -4,6 +4,7 @@ import type { ToolPlan } from '../contract/plan.js';
 import type { Json, JsonObject } from '../model.js';
 import { rememberedForMs } from './key-window.js';
 import type { ReviewCase, ReviewDecision } from './ports.js';
+import type { Undo } from './undo.js';
 
 /** What `decision` does; not null `against`: why it cannot be made. */
 export interface Option { does: string; against: string | null; asksService: boolean }
@@ -48,6 +49,29 @@ export function evidenceDigest(of: ReviewCase): string {
   ])).toString('hex')}`;
 }
 
+/** Names the call that would take the effect back: another effect, or another call, is another digest. */
+export function undoDigest({ id, operation }: ReviewCase, { tool, arguments: args }: Undo): string {
+  return `sha256:${sha256(canonicalText(['undo', id, operation.id, operation.effectReceipt, tool, args])).toString('hex')}`;
+}
+
+/** Null where the contract names none, or the result that its arguments need is not known. */
+export function undoIn({ operation }: ReviewCase): Undo | null {
+  return (operation.answer?.['compensate'] as unknown as Undo | undefined) ?? null;
+}
+
+/** What stands against ordering it; null: nothing. */
+export function againstUndo({ operation }: ReviewCase): string | null {
+  if (operation.state === 'review') return operation.effectSeen ? null : 'No effect of this call was observed; whether there is one has to be decided first.';
+  return operation.state === 'committed' ? null : 'The call counts as not done, or is being sent.';
+}
+
+function renderUndo(of: ReviewCase): JsonObject | null {
+  const undo = undoIn(of);
+  if (!undo) return null;
+  const against = againstUndo(of);
+  return { ...undo, digest: undoDigest(of, undo), possible: against === null, against, taken_back_by: of.operation.compensatedBy ?? null };
+}
+
 export function renderReview(of: ReviewCase, tool: ToolPlan | null): JsonObject {
   const { operation } = of;
   const decided = of.decision !== null;
@@ -69,6 +93,7 @@ export function renderReview(of: ReviewCase, tool: ToolPlan | null): JsonObject 
     arguments: proposal?.['arguments'] ?? null,
     entity: proposal?.['transition'] ?? null,
     compensate: operation.compensatedBy ? null : (operation.answer?.['compensate'] ?? null),
+    undo: renderUndo(of),
     approved_by: of.approvers,
     attempts: operation.attempts as unknown as Json,
     evidence: of.receipts.filter(({ kind }) => kind === 'effect'),

@@ -15,6 +15,7 @@ import type { Decided, Dossier, ReviewCase, ReviewDecision, Reviews } from './po
 import { provesAbsence, type ReadBack, readBack } from './read-back.js';
 import { effectReceipt, personReceipt } from './receipts.js';
 import { evidenceDigest, options, renderReview } from './review-case.js';
+import { orderUndo } from './review-undo.js';
 import { settleCommitted, settleEnded } from './route.js';
 import { move, type Run } from './run.js';
 import { announceSettled, dueTopic } from './topics.js';
@@ -41,6 +42,11 @@ export function openReviewDesk(parts: Parts, reviews: Reviews): ReviewDesk {
       // Lost to somebody else in this moment, or to evidence: which of the two shows now.
       if (refusal === 'lost') return alreadyDecided(after) ?? changed;
       return refusal ?? rendered(after);
+    },
+    async undo(principal, id, order) {
+      const found = await reviews.find(principal.tenant, id);
+      if (!found) return noSuchReview;
+      return notDistinct(found, principal) ?? orderUndo(parts, found, principal, order);
     },
   };
 }

@@ -174,6 +174,7 @@ async function endUnsent(run: Run, ending: Unsent): Promise<boolean> {
 async function toReview(run: Run, seen: ForReview): Promise<boolean> {
   const { reason } = seen;
   const { operation, tool, parts } = run;
+  const undo = undoOf(run, seen.result ?? null);
   const outcome = reason === 'NOT_DISPATCHED' ? 'not_committed' : operation.effectSeen || reason === 'DIVERGENCE' ? 'committed' : 'unknown';
   const receipt = effectReceipt(parts, operation, { tool, args: run.dossier.args }, {
     disposition: 'review', outcome, verified: false, attempts: operation.attempts, result: seen.result ?? null, reason,
@@ -186,7 +187,8 @@ async function toReview(run: Run, seen: ForReview): Promise<boolean> {
     to: 'review', outcome, reason, attempts: operation.attempts, effectSeen: operation.effectSeen, dueInMs: null, release: true, receipt, effectReceipt: receipt.id,
     review: newReview(run),
     ...(seen.result === undefined || operation.state === 'committed' ? {} : {
-      answer: { result: seen.result, states: {}, legal_actions: [], ...trustOf(tool, seen.result), decided: decidedBy(run) as unknown as Json },
+      answer: { result: seen.result, states: {}, legal_actions: [], ...trustOf(tool, seen.result), ...(undo ? { compensate: { ...undo } } : {}), decided: decidedBy(run) as unknown as Json },
+      ...undoKeyOf(run, undo),
       ...(seen.result === null ? {} : marking(tool, operation)),
     }),
   });

@@ -5,7 +5,7 @@
 import { EvaluationError } from '../contract/plan.js';
 import type { Answer, Json, JsonObject, Principal } from '../model.js';
 import { decideTool } from './authorize.js';
-import type { ShapedCall } from './calls.js';
+import type { CallIdentities, ShapedCall } from './calls.js';
 import { undoIdentity, undoKey } from './identity.js';
 import type { Parts } from './parts.js';
 import type { Transition } from './ports.js';
@@ -30,14 +30,21 @@ export function undoKeyOf({ operation }: Run, undo: Undo | undefined): Pick<Tran
   return undo ? { undoKey: undoKey(operation, undo.tool, undo.arguments) } : {};
 }
 
-/** Before it is looked up: a call that was offered as an undo is that undo. */
+/** Before it is looked up: a call that was offered as an undo is that undo, and so is one that a person ordered, in whose name whatever. */
 export async function bindUndo(parts: Parts, call: ShapedCall): Promise<void> {
   const { tool, principal, envelope, args, identity } = call;
-  if (!tool.undoes || identity.undoes) return;
+  if (identity.undoes) return;
+  if (envelope.undoes) return takesBack(identity, { tenant: principal.tenant, ...envelope.undoes }, envelope.undoes.operation);
+  if (!tool.undoes) return;
   const who = { tenant: principal.tenant, principal: principal.id, subject: envelope.subject };
   const original = await parts.ledger.offeredUndo(who.tenant, undoKey(who, tool.name, args));
   if (original === null) return;
-  Object.assign(identity, { operation: undoIdentity(who, original), previousOccurrence: null, ownKey: false, undoes: original });
+  takesBack(identity, who, original);
+}
+
+/** @param of whose effect it is */
+function takesBack(identity: CallIdentities, of: { tenant: string; principal: string; subject: string }, original: string): void {
+  Object.assign(identity, { operation: undoIdentity(of, original), previousOccurrence: null, ownKey: false, undoes: original });
 }
 
 /** Only whoever may use the tool is offered it. */

@@ -99,7 +99,7 @@ export function build(script: Script = {}): Omit<Listeners, 'agent' | 'control' 
     },
     approvals: { list: async () => ({ items: [], next_cursor: null }), one: async () => null, decide: async () => refuse('APPROVAL_NOT_FOUND', 'x'), ...script.approvals },
     callbacks: { receive: async ({ id }) => ({ event_id: id, status: 'ignored' }) },
-    reviews: { list: async () => ({ items: [], next_cursor: null }), one: async () => null, decide: async () => refuse('REVIEW_NOT_FOUND', 'x'), ...script.reviews },
+    reviews: { list: async () => ({ items: [], next_cursor: null }), one: async () => null, decide: async () => refuse('REVIEW_NOT_FOUND', 'x'), undo: async () => refuse('REVIEW_NOT_FOUND', 'x'), ...script.reviews },
     health: script.health ?? { readiness: async () => ({ ready: true, checks: { postgres: { state: 'up' }, redis: { state: 'off' } } }) },
     metricsPage: { contentType: 'text/plain; version=0.0.4', metrics: async () => 'callgate_up 1\n' },
   });

@@ -185,6 +185,7 @@ describe('real answers over real sockets satisfy the schemas', () => {
     const desk = await listen({
       reviews: {
         list: async () => ({ items: [summary, decided], next_cursor: null }), one: async (_tenant, id) => (id === 'rev_1' ? { ...summary, ...review } : null),
+        undo: async (_person, id) => (id === 'rev_1' ? executed : refuse(id.slice(4) as ProblemCode, 'x')),
         decide: async (_person, id) => (id === 'rev_1' ? { ...decided, ...review, digest: null, options: {} } : refuse(id.slice(4) as ProblemCode, 'x')),
       },
     });
@@ -198,6 +199,10 @@ describe('real answers over real sockets satisfy the schemas', () => {
       await held('post', '/v1/reviews/{id}/decision', await post(`${desk.control}/v1/reviews/rev_1/decision`, as('reviewer'), body));
     }
     await held('post', '/v1/reviews/{id}/decision', await post(`${desk.control}/v1/reviews/rev_1/decision`, as('auditor'), verdict));
+    const undo = (id: string, role: string, body = '{"reason":"r","expected_digest":"d"}') => post(`${desk.control}/v1/reviews/${id}/undo`, as(role), body);
+    for (const id of ['1', ...['REVIEW_NOT_FOUND', 'EVIDENCE_CHANGED', 'DISTINCT_PERSON_REQUIRED', 'FORBIDDEN', 'VERSION_CONFLICT', 'VERSION_REQUIRED', 'RATE_LIMITED', 'UPSTREAM_UNREACHABLE', 'UNAVAILABLE', 'NOT_COMMITTED']]) await held('post', '/v1/reviews/{id}/undo', await undo(`rev_${id}`, 'reviewer'));
+    for (const body of ['{', '{}', ' '.repeat(300_000)]) await held('post', '/v1/reviews/{id}/undo', await undo('rev_1', 'reviewer', body));
+    await held('post', '/v1/reviews/{id}/undo', await undo('rev_1', 'auditor'));
     const waits = {
       id: 'apr_1', state: 'pending', operation_id: 'op_1', tool: 't', by: 'reviewer', needed: 2, approved_by: ['a'], digest: 'sha256:0', summary: 's', asked_at: receipt.recorded_at,
       expires_at: receipt.recorded_at, ended: null,

@@ -5,7 +5,8 @@ import type { Json } from '../../model.js';
 import type { ReviewFilter, ReviewVerdict } from '../../ports.js';
 import { allow, principalOf } from '../authentication.js';
 import { isIdentifier } from '../identifier.js';
-import { sendJson, sendRefusal } from '../reply.js';
+import { readPreferences } from '../prefer.js';
+import { sendAnswer, sendJson, sendRefusal } from '../reply.js';
 import { filterOf, reviewQuery } from './filters.js';
 import { jsonBody } from './json-body.js';
 import type { ControlServerParts } from './parts.js';
@@ -24,7 +25,12 @@ const readVerdict = jsonBody(Type.Object({
   expected_digest: Type.String({ minLength: 1, maxLength: 128 }),
 }, { additionalProperties: false }));
 
-export const reviewRoutes: FastifyPluginAsyncTypebox<ControlServerParts> = async (app, { reviews }) => {
+const readOrder = jsonBody(Type.Object({
+  reason: Type.String({ minLength: 1, maxLength: 4_000 }),
+  expected_digest: Type.String({ minLength: 1, maxLength: 128 }),
+}, { additionalProperties: false }));
+
+export const reviewRoutes: FastifyPluginAsyncTypebox<ControlServerParts> = async (app, { reviews, limits }) => {
   app.get('/v1/reviews', { onRequest: mayRead, schema: { querystring: reviewQuery } }, async (request, reply) => {
     const filter = filterOf(request.query);
     if (isRefusal(filter)) return sendRefusal(reply, filter);
@@ -43,5 +49,14 @@ export const reviewRoutes: FastifyPluginAsyncTypebox<ControlServerParts> = async
     if (isRefusal(verdict)) return sendRefusal(reply, verdict);
     const decided = isIdentifier(id) ? await reviews.decide(principalOf(request), id, verdict as ReviewVerdict) : unknownReview;
     return isRefusal(decided) ? sendRefusal(reply, decided) : sendJson(reply, decided);
+  });
+
+  app.post('/v1/reviews/:id/undo', { onRequest: mayDecide, schema: { params } }, async (request, reply) => {
+    const { id } = request.params;
+    const order = readOrder(request);
+    if (isRefusal(order)) return sendRefusal(reply, order);
+    const { patienceMs } = readPreferences(request.headers['prefer'], limits.maxPatienceMs);
+    const ordered = isIdentifier(id) ? await reviews.undo(principalOf(request), id, { ...order, ...(patienceMs === undefined ? {} : { patienceMs }) }) : unknownReview;
+    return isRefusal(ordered) ? sendRefusal(reply, ordered) : sendAnswer(reply, ordered);
   });
 };
