@@ -6,17 +6,11 @@
 import { createHash } from 'node:crypto';
 import { readdirSync, statSync } from 'node:fs';
 import { join } from 'node:path';
-import { compileFolder, compileSource } from './contract/compile.js';
-import type { ContractDefaults } from './contract/defaults.js';
-import { formatDiagnostics } from './contract/diagnostics.js';
-import { readSourceText } from './contract/load.js';
+import { compileSource } from './contract/compile.js';
 import type { Catalogue } from './contract/plan.js';
-import type { Served } from './gate/parts.js';
 import { LedgerUnavailable } from './errors.js';
-import { limitProblems, type ViewLimits } from './contract/views/limits.js';
-import { addressProblems } from './contract/upstream-addresses.js';
-import { loadPolicies } from './policy/cedar.js';
-import { policySchemaOf } from './policy/schema.js';
+import type { Served } from './gate/parts.js';
+import { compileServed, type ServedOptions, type ShadowStatus } from './served.js';
 
 export interface CatalogueStore {
   saveCatalogue(digest: string, source: string): Promise<void>;
@@ -29,6 +23,8 @@ export interface CatalogueStatus {
   tools: { name: string; service: string; version: string; digest: string; effect: string }[];
   /** The newest set when it was refused, with every diagnostic; null while the folder and what is served are the same. */
   refused: { at: string; problem: string } | null;
+  /** Policies that are asked beside those that decide; null: none are configured. */
+  shadow: ShadowStatus | null;
 }
 
 export interface ServedContracts {
@@ -41,16 +37,9 @@ export interface ServedContracts {
   stop(): void;
 }
 
-export interface CatalogueOptions {
-  folder: string;
-  env: NodeJS.ProcessEnv;
-  defaults: ContractDefaults;
-  /** How much the views of the dialects that agents use may be; a set that is more is not served. */
-  limits?: ViewLimits;
-  /** What stands against a service's address, in words; a set with one that may not be called is not served. */
-  addressProblem?(service: string, origin: string): string | null;
+export interface CatalogueOptions extends ServedOptions {
   store: CatalogueStore;
-  /** 0: the folder is read at the start only. */
+  /** 0: the folders are read at the start only. */
   reloadMs: number;
   reloaded(outcome: 'swapped' | 'refused', detail: string): void;
   /** The ledger was away at the start. */
@@ -62,10 +51,11 @@ const maxEarlier = 4;
 
 /** @throws Error with all diagnostics when the folder does not compile at the start: a gateway never starts on half a contract. */
 export async function serveCatalogue(options: CatalogueOptions): Promise<ServedContracts> {
-  const { folder, env, defaults, store, reloadMs, reloaded } = options;
-  let seen = fingerprint(folder);
-  let current = compile(options);
-  const first = current.catalogue;
+  const { folder, env, defaults, shadow, store, reloadMs, reloaded } = options;
+  const folders = [folder, ...(shadow ? [shadow.folder] : [])];
+  let seen = fingerprint(folders);
+  let current = compileServed(options);
+  const first = current.served.catalogue;
   let loadedAt = new Date();
   let refused: CatalogueStatus['refused'] = null;
   const kept = once(() => store.saveCatalogue(first.digest, first.source));
@@ -89,14 +79,15 @@ export async function serveCatalogue(options: CatalogueOptions): Promise<ServedC
 
   /** The ledger has a set before anything can begin under it. */
   async function reload(): Promise<void> {
-    const found = fingerprint(folder);
+    const found = fingerprint(folders);
     if (found === seen) return;
     try {
-      const next = compile(options);
-      await store.saveCatalogue(next.catalogue.digest, next.catalogue.source);
-      hold(current.catalogue);
+      const next = compileServed(options);
+      const { catalogue } = next.served;
+      await store.saveCatalogue(catalogue.digest, catalogue.source);
+      hold(current.served.catalogue);
       [current, loadedAt, refused] = [next, new Date(), null];
-      reloaded('swapped', next.catalogue.digest);
+      reloaded('swapped', catalogue.digest);
     } catch (error) {
       refused = { at: new Date().toISOString(), problem: (error as Error).message };
       reloaded('refused', refused.problem);
@@ -112,17 +103,18 @@ export async function serveCatalogue(options: CatalogueOptions): Promise<ServedC
   if (reloadMs > 0) watch();
 
   return {
-    served: () => current,
+    served: () => current.served,
     kept,
     async earlier(digest) {
-      if (digest === current.catalogue.digest) return current.catalogue;
+      const { catalogue } = current.served;
+      if (digest === catalogue.digest) return catalogue;
       const found = earlier.get(digest) ?? (await stored(digest));
       if (found) hold(found);
       return found;
     },
     status: () => ({
-      digest: current.catalogue.digest, loaded_at: loadedAt.toISOString(), refused,
-      tools: [...current.catalogue.tools.values()].map(({ name, service, version, digest, effect }) => ({ name, service, version, digest, effect })),
+      digest: current.served.catalogue.digest, loaded_at: loadedAt.toISOString(), refused, shadow: current.shadow,
+      tools: [...current.served.catalogue.tools.values()].map(({ name, service, version, digest, effect }) => ({ name, service, version, digest, effect })),
     }),
     stop: () => clearTimeout(timer),
   };
@@ -140,29 +132,18 @@ function once(work: () => Promise<void>): () => Promise<void> {
   };
 }
 
-function compile({ folder, env, defaults, limits = {}, addressProblem = () => null }: CatalogueOptions): Served {
-  const compiled = compileFolder(folder, env, defaults);
-  if ('diagnostics' in compiled) {
-    throw new Error(`the contracts in ${folder} do not compile:\n${formatDiagnostics(compiled.diagnostics, (file) => readSourceText(folder, file))}`);
-  }
-  const over = limitProblems(compiled.catalogue, limits);
-  if (over.length > 0) throw new Error(`the contracts in ${folder} are more than \`contracts.view_limits\` admits:\n${formatDiagnostics(over, () => undefined)}`);
-  const barred = addressProblems(compiled.catalogue, addressProblem);
-  if (barred.length > 0) throw new Error(`the contracts in ${folder} name addresses that may not be called:\n${formatDiagnostics(barred, () => undefined)}`);
-  const policy = loadPolicies(compiled.catalogue.policies, policySchemaOf(compiled.catalogue.tools.values()));
-  return { catalogue: compiled.catalogue, policy };
-}
-
-/** Names, sizes and times of a folder's files: cheap to ask often. A folder that cannot be read is told by the compiler. */
-function fingerprint(folder: string): string {
+/** Names, sizes and times of the folders' files: cheap to ask often. A folder that cannot be read is told by who reads it. */
+function fingerprint(folders: readonly string[]): string {
   const hash = createHash('sha256');
-  try {
-    for (const name of readdirSync(folder, { recursive: true, encoding: 'utf8' }).sort()) {
-      const { size, mtimeMs } = statSync(join(folder, name));
-      hash.update(`${name}\0${size}\0${mtimeMs}\0`);
+  for (const folder of folders) {
+    try {
+      for (const name of readdirSync(folder, { recursive: true, encoding: 'utf8' }).sort()) {
+        const { size, mtimeMs } = statSync(join(folder, name));
+        hash.update(`${name}\0${size}\0${mtimeMs}\0`);
+      }
+    } catch (error) {
+      hash.update(String(error));
     }
-  } catch (error) {
-    hash.update(String(error));
   }
   return hash.digest('hex');
 }

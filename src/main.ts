@@ -3,7 +3,7 @@ import { createHash, randomUUID } from 'node:crypto';
 import { hostname } from 'node:os';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Config } from './config/index.js';
-import { serveCatalogue } from './catalogue.js';
+import { type CatalogueOptions, serveCatalogue } from './catalogue.js';
 import { readViewLimits } from './contract/views/limits.js';
 import { openCallbackDesk } from './gate/callback-desk.js';
 import { openDoor } from './gate/door.js';
@@ -108,6 +108,7 @@ export async function startGateway(config: Config, joints: Joints = {}): Promise
       upstreamDeadlineMs: config.execution.upstreamDeadlineMs, connectTimeoutMs: config.execution.connectTimeoutMs,
       approvalExpiresMs: config.approvals.expiresMs,
     },
+    shadow: config.contracts.shadowPolicies ? shadowOf(config.contracts.shadowPolicies, log, metrics) : undefined,
     reloaded(outcome, detail) {
       metrics.reloaded(outcome);
       if (outcome === 'swapped') log.info({ digest: detail }, 'a changed set of contracts is served');
@@ -214,6 +215,22 @@ function guardEgress(allowPrivate: string | null, resolve: Resolve | undefined, 
       log.warn({ service, host, address: kind }, 'a domain service is at an address that `upstream.allow_private` does not allow it: nothing was sent there');
     },
   });
+}
+
+function shadowOf(folder: string, log: ReturnType<typeof createLog>, metrics: ReturnType<typeof createMetrics>): CatalogueOptions['shadow'] {
+  return {
+    folder,
+    differs({ request, now, would }) {
+      const verdict = would.allowed ? 'allow' : 'deny';
+      metrics.shadowDiffers(request.action, verdict);
+      const { principal, action, resource } = request;
+      log.info({
+        tool: action, question: resource.type === 'Tool' ? 'tool' : 'resource', tenant: principal.tenant, principal: principal.id, would: verdict, would_by: would.determining,
+        would_errors: would.errors, now_by: now.determining,
+      }, 'the shadow policies would have decided this otherwise');
+    },
+    refused: (problem) => log.error({ problem }, 'the shadow policies cannot be asked; calls are decided as before'),
+  };
 }
 
 /** Replicas of one installation share the seal key; a mark of it keeps them apart from others on the same Redis. */

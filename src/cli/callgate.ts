@@ -4,10 +4,12 @@ import { compile } from './compile.js';
 import { demo } from './demo.js';
 import { dev } from './dev.js';
 import { diff } from './diff.js';
+import { explain } from './explain.js';
 import { importContract } from './import.js';
 import { docs } from './docs.js';
 import { keys } from './keys.js';
 import { migrateDatabase } from './migrate.js';
+import { policy } from './policy.js';
 import { serve } from './serve.js';
 import { UsageError } from './usage.js';
 
@@ -23,6 +25,10 @@ const usage = `callgate: the model proposes; Callgate decides, executes at most 
                                                 a draft contract with the chosen operations and what their document leaves open
   callgate compile  [FOLDER] [--out DIR]        the views that models and evaluations get, and what they cost; exit 1 over a
                     [--limit DIALECT=COUNT]     provider's limit, unless COUNT (or none) is another; DIALECT.tokens=COUNT, .bytes
+  callgate policy test [FOLDER] [--cases FILE] [--format json]
+                                                the cases of the folder's *.cases.yaml; exit 1 where policies decide otherwise
+  callgate explain  ID [--url URL] [--key KEY] [--contracts FOLDER]
+                                                why the call of a receipt or an operation was admitted or refused, and what became of it
   callgate docs     [FOLDER] --out DIR          a page for each service, for those who approve its tools
   callgate keys create --tenant T --principal P --role ROLE [--subject S] [--purpose P] [--tool NAME]
                     [--own-keys] [--assert-subject] [--expires 90d]
@@ -30,7 +36,7 @@ const usage = `callgate: the model proposes; Callgate decides, executes at most 
   callgate demo                                 the refund that succeeded twice, and once
 `;
 
-const commands: Record<string, (args: string[]) => Promise<number>> = { serve, migrate: migrateDatabase, check, diff, compile, docs, import: importContract, keys, dev, demo };
+const commands: Record<string, (args: string[]) => Promise<number>> = { serve, migrate: migrateDatabase, check, diff, explain, compile, docs, import: importContract, policy, keys, dev, demo };
 
 const [name, ...args] = process.argv.slice(2);
 const command = name === undefined ? undefined : commands[name];

@@ -37,7 +37,7 @@ export function compiledOrTold(folder = defaultFolder()): Catalogue | null {
   return catalogue;
 }
 
-function defaultFolder(): string {
+export function defaultFolder(): string {
   return process.env['CALLGATE_CONTRACTS_FOLDER'] ?? 'contracts';
 }
 

@@ -42,6 +42,7 @@ export const configSchema = Type.Object({
   }),
   contracts: section('The contracts to serve.', {
     folder: path('contracts', 'The folder of contracts and policies.'),
+    shadow_policies: optional('A folder of `.cedar` files that are asked beside the policies that decide, about the same calls. They decide nothing; where they would have decided otherwise is logged and counted.', {}, { kind: 'path', expected: 'a path' }),
     reload: duration('2s', 'How often the folder is looked at for changes; 0ms: only at the start. An invalid set never replaces a valid one.', ['0ms', '1h']),
     view_limits: optional('The dialects that agents use, with how much their view of the contracts may be: `openai-chat` (what its provider is known to take), `openai-chat=100` (tools), `anthropic.tokens=20000`, `anthropic.bytes=80000`, with spaces between. A set that is more is not served (`CG620`). Without any, no view is held to a limit.',
       { pattern: `^${viewLimit}( +${viewLimit})*$` }, { expected: 'dialects with limits, for instance `openai-chat anthropic.tokens=20000`' }),

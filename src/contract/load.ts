@@ -5,6 +5,11 @@ import { diagnostic, type Diagnostic } from './diagnostics.js';
 import type { ContractSource, PolicyText, SourceFile } from './source.js';
 import { parseContractFile } from './yaml-file.js';
 
+/** Cases that policies are tested with (docs/policies.md) may lie beside the contracts, and are none. */
+export function isCaseFile(name: string): boolean {
+  return /\.cases\.ya?ml$/.test(name);
+}
+
 /** Every `.yaml`, `.yml` and `.json` of the folder itself, in the order of their names, and the policies that they name. */
 export function loadFolder(dir: string): { source: ContractSource; diagnostics: Diagnostic[] } {
   const diagnostics: Diagnostic[] = [];
@@ -44,10 +49,16 @@ export function readSourceText(dir: string, file: string): string | undefined {
   }
 }
 
+/** Every `.cedar` of a folder of policies without contracts. @throws Error when it cannot be read */
+export function loadPolicyFolder(dir: string): PolicyText[] {
+  const names = readdirSync(dir, { recursive: true, encoding: 'utf8' }).filter((name) => name.endsWith('.cedar')).sort();
+  return names.map((name) => ({ file: name.split(sep).join(posix.sep), text: readFileSync(join(dir, name), 'utf8') }));
+}
+
 function contractNames(dir: string): string[] {
   try {
     return readdirSync(dir, { withFileTypes: true })
-      .filter((entry) => entry.isFile() && /^[^.].*\.(ya?ml|json)$/.test(entry.name))
+      .filter((entry) => entry.isFile() && /^[^.].*\.(ya?ml|json)$/.test(entry.name) && !isCaseFile(entry.name))
       .map((entry) => entry.name)
       .sort();
   } catch {

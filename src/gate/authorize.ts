@@ -7,34 +7,33 @@
 import { type EntityPlan, EvaluationError, type ToolPlan } from '../contract/plan.js';
 import { refuse, type Refusal } from '../errors.js';
 import type { JsonObject, Principal } from '../model.js';
-import type { PolicyDecision, PolicyEngine } from '../policy/decision.js';
+import { type Asking, type PolicyDecision, type PolicyEngine, resourceQuestion, toolQuestion } from '../policy/decision.js';
 import { type AuthorizedCall, type ObservedCall, passed, type PermittedCall, type ShapedCall } from './calls.js';
 import { type Resource, resourceOf } from './resource.js';
 import { callScope, evaluateAll } from './scope.js';
 
 /** A refusal by policy, with what decided it, for the decision receipt alone. */
-export type Denial = Refusal & { denied: PolicyDecision };
+export type Denial = Refusal & { denied: PolicyDecision & { question: 'tool' | 'resource' } };
 
 /** `untrusted`: of the session, where the ledger was asked already. */
-interface Asking { principal: Principal; envelope: { subject: string; purpose: string }; untrusted?: boolean }
+interface Asks { principal: Principal; envelope: { subject: string; purpose: string }; untrusted?: boolean }
 
-export function decideTool(policy: PolicyEngine, call: Asking, tool: ToolPlan): PolicyDecision {
-  const { principal, envelope } = call;
-  return policy.decide({
-    principal, subject: envelope.subject || null, purpose: envelope.purpose || null, action: tool.name,
-    resource: { type: 'Tool', id: tool.name, attributes: { effect: tool.effect } }, args: {}, untrusted: call.untrusted ?? false,
-  });
+function asking({ principal, envelope: { subject, purpose }, untrusted = false }: Asks): Asking {
+  return { principal, subject, purpose, untrusted };
+}
+
+export function decideTool(policy: PolicyEngine, call: Asks, tool: ToolPlan): PolicyDecision {
+  return policy.decide(toolQuestion(asking(call), tool));
 }
 
 export function authorizeTool(policy: PolicyEngine, call: ShapedCall): PermittedCall | Denial {
-  const decision = decideTool(policy, call, call.tool);
-  if (!decision.allowed) return { ...refuse('FORBIDDEN', `Policy does not allow \`${call.tool.name}\` for this purpose.`), denied: decision };
+  const decision = policy.judge(toolQuestion(asking(call), call.tool));
+  if (!decision.allowed) return { ...refuse('FORBIDDEN', `Policy does not allow \`${call.tool.name}\` for this purpose.`), denied: { ...decision, question: 'tool' } };
   return passed<ShapedCall, PermittedCall>(call, { toolPolicies: decision.determining });
 }
 
-export function decideResource(policy: PolicyEngine, call: Asking & { args: JsonObject }, action: string, resource: Resource): PolicyDecision {
-  const { principal, envelope, args, untrusted = false } = call;
-  return policy.decide({ principal, subject: envelope.subject || null, purpose: envelope.purpose || null, action, resource, args, untrusted });
+export function decideResource(policy: PolicyEngine, call: Asks & { args: JsonObject }, action: string, resource: Resource): PolicyDecision {
+  return policy.decide(resourceQuestion(asking(call), action, resource, call.args));
 }
 
 export function authorizeResource(policy: PolicyEngine, call: ObservedCall): AuthorizedCall | Refusal | Denial {
@@ -43,14 +42,14 @@ export function authorizeResource(policy: PolicyEngine, call: ObservedCall): Aut
   if (!resource || !tool.entity) {
     return call.absent ? hidden(call) : passed<ObservedCall, AuthorizedCall>(call, { resourcePolicies: [] });
   }
-  const decision = decideResource(policy, call, tool.name, resource);
+  const decision = policy.judge(resourceQuestion(asking(call), tool.name, resource, call.args));
   if (decision.allowed && !call.absent) return passed<ObservedCall, AuthorizedCall>(call, { resourcePolicies: decision.determining });
   const reader = tool.entity.observation?.tool.name;
   const mayRead = reader !== tool.name && mayReadIt(policy, call, tool.entity, resource);
   const refusal = mayRead && !call.absent
     ? refuse('FORBIDDEN', `Policy does not allow \`${tool.name}\` on this ${resource.type} with these arguments.`)
     : hidden(call);
-  return { ...refusal, denied: decision };
+  return { ...refusal, denied: { ...decision, question: 'resource' } };
 }
 
 /** With the arguments that the entity was observed by. */

@@ -34,6 +34,7 @@ export function decisionReceipt(
       version: (call?.served ?? parts.served()).policy.version,
       determining: [...new Set([...(call?.toolPolicies ?? []), ...(call?.resourcePolicies ?? []), ...(denied?.determining ?? [])])],
       errors: denied?.errors ?? [],
+      denied: denied ? { question: denied.question, by: denied.determining } : null,
     },
     observations: (call?.observations ?? []).map(({ name, tool, version, at, ms }) => ({
       name, source: tool, version, age_ms: Math.round(performance.now() - at), ms,
@@ -45,7 +46,7 @@ export function decisionReceipt(
     session_untrusted: call?.untrusted ?? null,
     approval: decided.approval ?? null,
     budget: budgetOf(parts, call, refusal),
-    refusal: refusal ? { code: refusal.code ?? refusal.refused, problem: refusal.refused, detail: refusal.detail, errors: (refusal.errors ?? []) as unknown as Json } : null,
+    refusal: refusal ? { stage: progress.trace.findLast(({ verdict }) => verdict === 'refuse')?.stage ?? null, code: refusal.code ?? refusal.refused, problem: refusal.refused, detail: refusal.detail, errors: (refusal.errors ?? []) as unknown as Json } : null,
   };
   return {
     id: newReceiptId(), kind: 'decision', tenant, operationId: decided.operationId, sessionId: progress.sessionId, intentId: progress.intentId,

@@ -55,13 +55,11 @@ function createEngine(version: string, policies: readonly Policy[], schema: Poli
   const slices = new Map([...named].map((action) => [action, slice(`${version}/${action}`, policies, action)]));
   const rest = slice(version, policies, null);
   const decisions = new Map<string, PolicyDecision>();
-  return {
-    version,
-    decide(request) {
-      const answer = remembered(decisions, slices.get(request.action) ?? rest, request, schema);
-      return { allowed: answer.allowed, determining: [...answer.determining], errors: [...answer.errors] };
-    },
+  const decide = (request: PolicyRequest): PolicyDecision => {
+    const answer = remembered(decisions, slices.get(request.action) ?? rest, request, schema);
+    return { allowed: answer.allowed, determining: [...answer.determining], errors: [...answer.errors] };
   };
+  return { version, decide, judge: decide };
 }
 
 /**

@@ -1,4 +1,4 @@
-/** What the gate asks of policy, and what it is told. Pure data; `cedar.ts` decides. */
+/** What is asked of policy, and what it answers. `cedar.ts` decides. */
 import type { JsonObject, Principal } from '../model.js';
 
 export interface PolicyRequest {
@@ -19,6 +19,22 @@ export interface PolicyRequest {
   untrusted: boolean;
 }
 
+/** Who asks, for whom and for what. '' where there is no subject or purpose. */
+export interface Asking { principal: Principal; subject: string; purpose: string; untrusted: boolean }
+
+/** May this principal use the tool at all. */
+export function toolQuestion({ principal, subject, purpose, untrusted }: Asking, tool: { name: string; effect: string }): PolicyRequest {
+  return {
+    principal, subject: subject || null, purpose: purpose || null, action: tool.name,
+    resource: { type: 'Tool', id: tool.name, attributes: { effect: tool.effect } }, args: {}, untrusted,
+  };
+}
+
+/** May it do this, on this resource, with these arguments. */
+export function resourceQuestion({ principal, subject, purpose, untrusted }: Asking, action: string, resource: PolicyRequest['resource'], args: JsonObject): PolicyRequest {
+  return { principal, subject: subject || null, purpose: purpose || null, action, resource, args, untrusted };
+}
+
 export interface PolicyDecision {
   allowed: boolean;
   /** Ids of the policies that decided. */
@@ -30,5 +46,8 @@ export interface PolicyDecision {
 export interface PolicyEngine {
   /** `sha256:…` of the policy texts. */
   readonly version: string;
+  /** Also for what is only listed or looked into beforehand. */
   decide(request: PolicyRequest): PolicyDecision;
+  /** The same, as the verdict over a call. */
+  judge(request: PolicyRequest): PolicyDecision;
 }

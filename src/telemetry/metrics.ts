@@ -31,6 +31,8 @@ export interface Metrics {
   reviewsOpen(counts: { open: number; overdue: number }): void;
   recovered(event: RecoveryEvent, operations?: number): void;
   reloaded(outcome: 'swapped' | 'refused'): void;
+  /** The shadow policies would have decided a call otherwise. */
+  shadowDiffers(tool: string, would: 'allow' | 'deny'): void;
   /** @param sample `route` is the template of a path, never the path */
   observeRequest(sample: { plane: string; method: string; route: string; status: number; seconds: number }): void;
   /** What `/metrics` shows. */
@@ -69,6 +71,7 @@ export function createMetrics({ version, process: ofProcess = true }: MetricsOpt
   const reviews = new Gauge({ name: 'callgate_reviews_open', help: 'Reviews that wait for a person.', labelNames: ['overdue'], registers });
   const recoveries = new Counter({ name: 'callgate_recoveries_total', help: 'Operations that recovery dealt with.', labelNames: ['event'], registers });
   const reloads = new Counter({ name: 'callgate_contract_reloads_total', help: 'Changed sets of contracts, swapped in or refused.', labelNames: ['outcome'], registers });
+  const differences = new Counter({ name: 'callgate_policy_shadow_differences_total', help: 'Questions about calls that the shadow policies would have decided otherwise, and how.', labelNames: ['would', 'tool'], registers });
   const requests = new Histogram({ name: 'callgate_http_request_seconds', help: 'HTTP requests.', labelNames: ['plane', 'method', 'route', 'status'], buckets: secondsBuckets, registers });
   const build = new Gauge({ name: 'callgate_build_info', help: 'Always 1; the labels say what runs.', labelNames: ['version', 'node'], registers });
   build.set({ version, node: process.version }, 1);
@@ -97,6 +100,7 @@ export function createMetrics({ version, process: ofProcess = true }: MetricsOpt
     },
     recovered: (event, operations = 1) => recoveries.inc({ event }, operations),
     reloaded: (outcome) => reloads.inc({ outcome }),
+    shadowDiffers: (tool, would) => differences.inc({ would, tool: toolLabel(tool) }),
     observeRequest: ({ plane, method, route, status, seconds }) => requests.observe({ plane, method, route, status: String(status) }, seconds),
     page: registry,
   };

@@ -90,7 +90,7 @@ export function build(script: Script = {}): Omit<Listeners, 'agent' | 'control' 
   const controlApp = buildControlServer({
     ...shared,
     openapi,
-    contracts: { status: () => ({ digest: 'sha256:0', loaded_at: '2026-01-01T00:00:00.000Z', tools: [], refused: null }) },
+    contracts: { status: () => ({ digest: 'sha256:0', loaded_at: '2026-01-01T00:00:00.000Z', tools: [], refused: null, shadow: null }) },
     sessions: { put: async ({ id }) => session(id), get: async (_tenant, id) => (id === 'known' ? session(id) : null), ...script.sessions },
     sessionBudgets: { executions: 50, proposals: 3, turns: 32 },
     records: {
