@@ -32,6 +32,11 @@ const usage = `callgate: the model proposes; Callgate decides, executes at most 
   callgate docs     [FOLDER] --out DIR          a page for each service, for those who approve its tools
   callgate keys create --tenant T --principal P --role ROLE [--subject S] [--purpose P] [--tool NAME]
                     [--own-keys] [--assert-subject] [--expires 90d]
+  callgate keys list   [--tenant T] [--format json]
+                                                prefix, state, owner, rights, when made, when it ends
+  callgate keys rotate PREFIX [--overlap 24h] [--expires 90d]
+                                                a new key with the same rights; the old one goes on for the overlap
+  callgate keys revoke PREFIX...                returns when no replica takes them any more
   callgate dev                                  everything for development: embedded Postgres, example service, keys
   callgate demo                                 the refund that succeeded twice, and once
 `;

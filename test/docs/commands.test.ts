@@ -58,7 +58,8 @@ function checkNpm([verb = '', name = '']: string[]): void {
 
 /** Flags are those of the command's own usage, which it reads strictly. */
 function checkCallgate(words: string[]): void {
-  const [command = ''] = words;
+  const [first = '', verb = ''] = words;
+  const command = usage.includes(`callgate ${first} ${verb} `) ? `${first} ${verb}` : first;
   const lines = usage.slice(usage.indexOf(`callgate ${command} `)).split(/\n {2}callgate /)[0] ?? '';
   expect(usage).toContain(`callgate ${command} `);
   for (const flag of words.filter((word) => word.startsWith('--'))) expect(lines, flag).toContain(flag);
