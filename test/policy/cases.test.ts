@@ -42,14 +42,14 @@ const changed = (...changes: [string, string][]): string => changes.reduce((text
 describe('the cases of the example', () => {
   test('hold, each with who decided it', () => {
     const results = ran(cases);
-    expect(results).toHaveLength(8);
+    expect(results).toHaveLength(9);
     expect(results.filter(({ problem }) => problem !== null)).toEqual([]);
     expect(results[2]).toMatchObject({ decided: 'deny', by: ['nobody-crosses-tenants'], question: 'resource', line: 20 });
   });
 
   test('notice each policy that is taken away', () => {
-    const policies = cedar.split(/(?=@id)/).filter((text) => text.startsWith('@id'));
-    expect(policies).toHaveLength(3);
+    const policies = cedar.split(/(?=@id|\/\/)/).filter((text) => text.startsWith('@id'));
+    expect(policies).toHaveLength(4);
     for (const gone of policies) expect(ran(cases, cedar.replace(gone, '')).some(({ problem }) => problem !== null), gone).toBe(true);
   });
 
@@ -129,11 +129,11 @@ describe('the command', () => {
   test('is 0 where all hold, and says which policies no case was about', async () => {
     const { status, out } = await run(folder);
     expect(status).toBe(0);
-    expect(out).toContain('8 of 8 cases hold.');
+    expect(out).toContain('9 of 9 cases hold.');
     expect(out).not.toContain('No case was decided by');
     const one = join(mkdtempSync(join(tmpdir(), 'callgate-cases-')), 'one.cases.yaml');
     writeFileSync(one, changed(['cases:\n', 'cases:\n  - { name: all, tool: get_credit_receipt, principal: of-nobody, expect: allow }\nx:\n']).split('\nx:')[0] as string);
-    expect((await run(folder, '--cases', one)).out).toContain('No case was decided by agents-act-on-orders-of-their-customer, nobody-crosses-tenants.');
+    expect((await run(folder, '--cases', one)).out).toContain('No case was decided by reviewers-take-credits-back, agents-act-on-orders-of-their-customer, nobody-crosses-tenants.');
   });
 
   test('is 1 where one does not, at its line, and lies beside contracts without being one', async () => {
@@ -143,7 +143,7 @@ describe('the command', () => {
     const { status, out } = await run(copy);
     expect(status).toBe(1);
     expect(out).toMatch(/^WRONG .*more\.cases\.yaml:25:5 who only looks needs no purpose: expected to be decided by no policy/m);
-    expect(out).toContain('15 of 16 cases hold.');
+    expect(out).toContain('17 of 18 cases hold.');
     const { cases: told, untried } = JSON.parse((await run(copy, '--format', 'json')).out) as { cases: CaseResult[]; untried: string[] };
     expect(told.filter(({ problem }) => problem !== null)).toMatchObject([{ line: 25, column: 5, decided: 'allow', by: ['agents-may-use-tools'] }]);
     expect(untried).toEqual([]);
