@@ -4,6 +4,9 @@ import { hostname } from 'node:os';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Config } from './config/index.js';
 import { type CatalogueOptions, serveCatalogue } from './catalogue.js';
+import { openExporter } from './chain/export.js';
+import { readKeyRing } from './chain/keys.js';
+import { Sealer } from './chain/sealer.js';
 import { readViewLimits } from './contract/views/limits.js';
 import { openCallbackDesk } from './gate/callback-desk.js';
 import { openDoor } from './gate/door.js';
@@ -155,18 +158,25 @@ export async function startGateway(config: Config, joints: Joints = {}): Promise
     recovered: (state) => metrics.recovered(state === 'review' ? 'escalated' : state === 'unknown' || state === 'accepted' ? 'deferred' : 'settled'),
   });
 
+  const signingKeys = config.secrets.signingKeys === null ? null : readKeyRing(config.secrets.signingKeys);
+  if (!signingKeys) log.warn({}, 'receipts are chained and not signed: `secrets.signing_keys` is not set');
+  const receiptSealer = new Sealer({
+    store: store.chain, reader: records.chain, keys: signingKeys, owner: replica, leaseMs: config.execution.leaseMs,
+    intervalMs: config.receipts.sealIntervalMs, checkpointMs: config.receipts.checkpointIntervalMs, log, sealed: metrics.sealed, broken: metrics.chainsBroken,
+  });
   const authenticator = createAuthenticator({ pepper, store: openKeys(store.pool), cacheMs: config.identity.keyCacheMs });
   const limits = { ...defaultLimits, bodyBytes: config.limits.bodyBytes, depth: config.limits.depth, maxPatienceMs: config.execution.patienceMaxMs };
   const door = openDoor(parts);
   const agent = buildAgentServer({ door: joints.door?.(door) ?? door, authenticator, limits, log, metrics });
   const control = buildControlServer({
-    records, approvals: openApprovalDesk(parts, records.approvals), reviews: openReviewDesk(parts, records.reviews), callbacks: openCallbackDesk(parts), sessions: store.sessions, sessionBudgets: { executions: config.budgets.executionsPerSession, proposals: config.budgets.proposals, turns: config.budgets.turns },
+    records, receiptChain: openExporter(records.chain, signingKeys, config.receipts.checkpointIntervalMs), approvals: openApprovalDesk(parts, records.approvals), reviews: openReviewDesk(parts, records.reviews), callbacks: openCallbackDesk(parts), sessions: store.sessions, sessionBudgets: { executions: config.budgets.executionsPerSession, proposals: config.budgets.proposals, turns: config.budgets.turns },
     authenticator, limits, log, metrics, metricsPage: metrics.page, openapi: readOpenapi(projectFile('openapi.yaml')), contracts: { status: contracts.status },
     health: { readiness: async () => readiness(await probeWrite(), locks, draining) },
   });
   await agent.listen({ host: config.agent.host, port: config.agent.port, backlog: 1024 });
   await control.listen({ host: config.control.host, port: config.control.port });
   sweeper.start();
+  receiptSealer.start();
   const gauge = setInterval(() => {
     void store.countOpen().then(metrics.operationsOpen, () => undefined);
     void store.countReviews().then(metrics.reviewsOpen, () => undefined);
@@ -190,6 +200,7 @@ export async function startGateway(config: Config, joints: Joints = {}): Promise
       // What is still under way ends within its deadline, and is recorded if nobody has taken it over by then.
       await Promise.all([upstream.close(), swept]);
       await leases.idle(lastWordMs);
+      await receiptSealer.stop();
       // A server that accepts and never answers must not keep the process: everything durable is durable by now.
       await Promise.race([Promise.all([locks.close(), records.close(), store.close()]), delay(closeMs, undefined, { ref: false })]);
     },

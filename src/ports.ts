@@ -120,6 +120,14 @@ export interface Records {
   operation(tenant: string, id: string): Promise<JsonObject | null>;
 }
 
+/** The chain over the receipts of a tenant, for those who verify it. */
+export interface ReceiptChain {
+  /** A JWK Set: what checkpoints are or were signed with. */
+  keys(): object;
+  /** NDJSON in the order of the sequence, piece by piece; everything after a sequence, 0 for all. */
+  lines(tenant: string, after: number): AsyncIterable<string>;
+}
+
 export interface ReviewFilter {
   /** Open ones come in the order in which they were opened, decided ones newest first. */
   state: 'open' | 'decided';

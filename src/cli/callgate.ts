@@ -10,13 +10,15 @@ import { docs } from './docs.js';
 import { keys } from './keys.js';
 import { migrateDatabase } from './migrate.js';
 import { policy } from './policy.js';
+import { receipts } from './receipts.js';
 import { serve } from './serve.js';
 import { UsageError } from './usage.js';
 
 const usage = `callgate: the model proposes; Callgate decides, executes at most once, and can prove what happened.
 
   callgate serve    [--config FILE]             run the gateway on the configured Postgres (and Redis)
-  callgate migrate  [--config FILE]             bring the database schema up to date
+  callgate migrate  [--config FILE] [--grant ROLE]
+                                                bring the database schema up to date; give ROLE what a gateway needs, and no more
   callgate check    [FOLDER] [--format json]    every diagnostic of contracts and policies (or sarif); exit 1 on errors
                     [--exhaustive]              and every state with every action; exit 1 where a table contradicts itself
                     [--limit DIALECT[=COUNT]]   and the view for a dialect within what its provider, or COUNT, admits
@@ -37,11 +39,19 @@ const usage = `callgate: the model proposes; Callgate decides, executes at most 
   callgate keys rotate PREFIX [--overlap 24h] [--expires 90d]
                                                 a new key with the same rights; the old one goes on for the overlap
   callgate keys revoke PREFIX...                returns when no replica takes them any more
+  callgate receipts export --url CONTROL --key KEY --out FILE
+                                                all receipts of a tenant, in order and with their signatures; goes on where it stopped
+  callgate receipts verify FILE --keys FILE [--known SEQUENCE:LINK]
+                                                offline: is every receipt there, as it was written; exit 1 at the first that is not
+  callgate receipts reconcile FILE --seen FILE [--tool NAME]
+                                                effects that a service saw and receipts do not have, and the other way round; exit 1 if any
+  callgate receipts keygen [--keys FILE] [--id ID]
+                                                the keys that sign receipts: new ones, or FILE with another that takes over
   callgate dev                                  everything for development: embedded Postgres, example service, keys
   callgate demo                                 the refund that succeeded twice, and once
 `;
 
-const commands: Record<string, (args: string[]) => Promise<number>> = { serve, migrate: migrateDatabase, check, diff, explain, compile, docs, import: importContract, policy, keys, dev, demo };
+const commands: Record<string, (args: string[]) => Promise<number>> = { serve, migrate: migrateDatabase, check, diff, explain, compile, docs, import: importContract, policy, keys, receipts, dev, demo };
 
 const [name, ...args] = process.argv.slice(2);
 const command = name === undefined ? undefined : commands[name];

@@ -76,7 +76,7 @@ function interpret({ setting, raw, source, folder }: Given): { value: unknown } 
 }
 
 function takeSecretsFromFiles(values: Map<string, Read>): ConfigProblem[] {
-  return ['secrets.key_pepper', 'secrets.seal_key'].flatMap((path): ConfigProblem[] => {
+  return ['secrets.key_pepper', 'secrets.seal_key', 'secrets.signing_keys'].flatMap((path): ConfigProblem[] => {
     const file = values.get(`${path}_file`);
     if (typeof file?.value !== 'string') return [];
     if (values.get(path)?.value !== null) {

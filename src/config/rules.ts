@@ -1,4 +1,5 @@
 /** What no single setting can say: relations between settings, and what production insists on. */
+import { readKeyRing } from '../chain/keys.js';
 import type { ConfigProblem } from './problem.js';
 import type { Config } from './settings.js';
 import { minimumSecretBytes, secretWeakness } from './secrets.js';
@@ -19,6 +20,10 @@ export function relationProblems(config: Config, sourceOf: SourceOf): ConfigProb
   const problems = atMost.filter(([, less, , more]) => less > more).map(([name, , bound]): ConfigProblem => ({
     source: sourceOf(name), value: null, message: `\`${name}\` is greater than \`${bound}\` (from ${sourceOf(bound)})`, mend: 'lower the one or raise the other',
   }));
+  const unusable = config.secrets.signingKeys === null ? null : keySetProblem(config.secrets.signingKeys);
+  if (unusable !== null) {
+    problems.push({ source: sourceOf('secrets.signing_keys'), value: null, message: `\`secrets.signing_keys\` cannot be used: ${unusable}`, mend: 'make it with `callgate receipts keygen`' });
+  }
   if (config.agent.port !== 0 && config.agent.port === config.control.port) {
     problems.push({
       source: sourceOf('control.port'), value: String(config.control.port), message: `\`control.port\` is the same as \`agent.port\` (from ${sourceOf('agent.port')})`,
@@ -39,7 +44,22 @@ export function productionProblems(config: Config, sourceOf: SourceOf): ConfigPr
     if (weakness !== null) problems.push(badSecret(path, `${weakness}; production needs at least ${minimumSecretBytes} random bytes`, sourceOf));
   }
   if (keyPepper !== null && keyPepper === sealKey) problems.push(badSecret('secrets.seal_key', 'is the same as `secrets.key_pepper`', sourceOf));
+  if (config.secrets.signingKeys === null) {
+    problems.push({
+      source: sourceOf('secrets.signing_keys'), value: null, message: 'the secret `secrets.signing_keys` is missing: without it nobody can prove what happened',
+      mend: 'make it with `callgate receipts keygen`',
+    });
+  }
   return problems;
+}
+
+function keySetProblem(text: string): string | null {
+  try {
+    readKeyRing(text);
+    return null;
+  } catch (error) {
+    return (error as Error).message;
+  }
 }
 
 function badSecret(path: string, message: string, sourceOf: SourceOf): ConfigProblem {

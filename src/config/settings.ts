@@ -52,6 +52,8 @@ export const configSchema = Type.Object({
     key_pepper_file: secretFile('key_pepper'),
     seal_key: secret('Seals stored requests and answers. Changing it makes open operations unreadable.'),
     seal_key_file: secretFile('seal_key'),
+    signing_keys: secret('Sign how far the receipts have come, Ed25519: 32 random bytes in base64url, or a JWK Set as `callgate receipts keygen` makes and rotates it. The newest key signs; all others are published so that what they signed can be verified.'),
+    signing_keys_file: secretFile('signing_keys'),
   }),
   identity: section('Credentials.', {
     key_cache: duration('1s', 'How long a key is taken as valid without asking the database; a revocation takes effect within it.', ['0ms', '60s']),
@@ -101,6 +103,10 @@ export const configSchema = Type.Object({
     expires: duration('15m', 'How long an approval is open, where its contract says nothing.', ['1s', '30d']),
     dispatch_tries: integer(10, 'How often an approved call that cannot be sent yet (its entity is busy, its state cannot be read) is taken up before it goes to review.', [1, 1_000]),
     review_deadline: duration('24h', 'When an open review is escalated. It stays open.', ['100ms', '90d']),
+  }),
+  receipts: section('The chain over receipts: sealed after their commit, by one replica at a time.', {
+    seal_interval: duration('1s', 'How often receipts that were committed since are sealed.', ['50ms', '1m']),
+    checkpoint_interval: duration('10s', 'How often the end of a chain is signed, if it has moved.', ['100ms', '1h']),
   }),
   retention: section('How long content is kept. Identity, outcome and digests of an operation stay for ever.', {
     payloads: duration('30d', 'Payloads of receipts and stored answers of finished operations.', ['1h', '3650d']),

@@ -45,7 +45,7 @@ export async function startDevelopment(config: Config): Promise<Development> {
       ...config,
       database: { ...config.database, url: databaseUrl },
       upstream: { ...config.upstream, allowPrivate: [`${exampleService}=127.0.0.1`, ...(config.upstream.allowPrivate ? [config.upstream.allowPrivate] : [])].join(' ') },
-      secrets: { ...config.secrets, keyPepper: secrets.key_pepper, sealKey: secrets.seal_key },
+      secrets: { ...config.secrets, keyPepper: secrets.key_pepper, sealKey: secrets.seal_key, signingKeys: secrets.signing_keys },
     });
     stops.push(gateway.close);
     const { agent_key, application_key, reviewer_keys, auditor_key, admin_key } = secrets;

@@ -91,6 +91,7 @@ export function effectReceipt(parts: Parts, operation: Operation, call: { tool: 
     call_id: operation.callId,
     contract: { version: operation.contractVersion, digest: operation.contractDigest },
     decision: operation.decisionReceipt,
+    effect: operation.effect,
     idempotency_key: operation.upstreamKey,
     generation: operation.generation,
     ...(operation.compensates ? { compensates: operation.compensates } : {}),

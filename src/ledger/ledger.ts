@@ -1,10 +1,12 @@
 /** The gate's ledger over Postgres: two lanes (commits, look-ups) and a small pool for everything that is not on a call's path. */
 import type pg from 'pg';
+import type { ChainStore } from '../chain/sealer.js';
 import type { CallAlias, ChargedRefusal, Entry, Found, Intent, Ledger, Operation, Purse, Reservation, Transition, TurnDraw } from '../gate/ports.js';
 import type { OperationState } from '../model.js';
 import type { Sessions } from '../ports.js';
 import { approveStatement, dispatchWith } from './approvals.js';
 import { forgetCallbacks, openCallbacks } from './callbacks.js';
+import { openChain } from './chain.js';
 import { ailmentOf, type ConnectionOptions, createPool, errorKind, isReadOnly, LaneConnection, throughContention, Unwritable, type Statement } from './connection.js';
 import { handOverStatement, orphanGuardsStatement, renewStatement, takeStatement, toTaken, witnessStatement } from './due.js';
 import { moveStatement } from './entity-states.js';
@@ -40,6 +42,7 @@ type Committed = Reservation | boolean | Purse | null;
 export interface LedgerStore extends Ledger {
   readonly pool: pg.Pool;
   readonly sessions: Sessions;
+  readonly chain: ChainStore;
   take(owner: string, leaseMs: number, limit: number): Promise<Operation[]>;
   renew(owner: string, leaseMs: number, held: { tenant: string; id: string; fence: number }[]): Promise<void>;
   handOver(owner: string): Promise<void>;
@@ -143,6 +146,7 @@ export function openLedger(options: LedgerOptions, sealer: Sealer): LedgerStore 
   return {
     pool,
     callbacks: openCallbacks(plain, sealer),
+    chain: openChain(plain),
     get,
     async find(query): Promise<Found> {
       const { callFingerprint, callOperation, current, ...rest } = await finds.add(query);

@@ -1,10 +1,12 @@
 /** What the control plane reads: keyset pages, always of one tenant, on connections of its own and bounded in time. */
 import type pg from 'pg';
+import type { ChainReader } from '../chain/sealer.js';
 import type { Approvals, Reviews } from '../gate/ports.js';
 import type { Page, Records } from '../ports.js';
 import type { JsonObject } from '../model.js';
 import { firstIdAt } from '../receipt-id.js';
 import { findApproval, listApprovals } from './approvals.js';
+import { openChainReader } from './chain-reader.js';
 import { createPool } from './connection.js';
 import { readCursor } from './cursor.js';
 import { inSnapshot, instant, page, Where } from './pages.js';
@@ -23,6 +25,7 @@ export interface RecordsOptions {
 export interface RecordStore extends Records {
   reviews: Reviews;
   approvals: Approvals;
+  chain: ChainReader;
   close(): Promise<void>;
 }
 
@@ -91,6 +94,7 @@ export function openRecords(options: RecordsOptions, sealer: Sealer): RecordStor
       list: async (tenant, filter) => read(listApprovals(tenant, filter)),
       find: (tenant, id) => read((client) => findApproval(client, sealer, tenant, id)),
     },
+    chain: openChainReader(read),
     close: () => pool.end(),
   };
 }

@@ -30,6 +30,10 @@ export interface Metrics {
   /** Reviews that wait for a person, and how many of them are past their deadline. */
   reviewsOpen(counts: { open: number; overdue: number }): void;
   recovered(event: RecoveryEvent, operations?: number): void;
+  /** Receipts that this replica gave their link. */
+  sealed(receipts: number): void;
+  /** Chains over the receipts of a tenant that are known not to be whole. */
+  chainsBroken(chains: number): void;
   reloaded(outcome: 'swapped' | 'refused'): void;
   /** The shadow policies would have decided a call otherwise. */
   shadowDiffers(tool: string, would: 'allow' | 'deny'): void;
@@ -70,6 +74,8 @@ export function createMetrics({ version, process: ofProcess = true }: MetricsOpt
   const open = new Gauge({ name: 'callgate_operations_open', help: 'Operations that have not ended.', labelNames: ['state'], registers });
   const reviews = new Gauge({ name: 'callgate_reviews_open', help: 'Reviews that wait for a person.', labelNames: ['overdue'], registers });
   const recoveries = new Counter({ name: 'callgate_recoveries_total', help: 'Operations that recovery dealt with.', labelNames: ['event'], registers });
+  const sealed = new Counter({ name: 'callgate_receipts_sealed_total', help: 'Receipts that were given their place in the chain, by this replica.', registers });
+  const brokenChains = new Gauge({ name: 'callgate_receipt_chains_broken', help: 'Chains over receipts that were found not to be whole, by the replica that seals.', registers });
   const reloads = new Counter({ name: 'callgate_contract_reloads_total', help: 'Changed sets of contracts, swapped in or refused.', labelNames: ['outcome'], registers });
   const differences = new Counter({ name: 'callgate_policy_shadow_differences_total', help: 'Questions about calls that the shadow policies would have decided otherwise, and how.', labelNames: ['would', 'tool'], registers });
   const requests = new Histogram({ name: 'callgate_http_request_seconds', help: 'HTTP requests.', labelNames: ['plane', 'method', 'route', 'status'], buckets: secondsBuckets, registers });
@@ -99,6 +105,8 @@ export function createMetrics({ version, process: ofProcess = true }: MetricsOpt
       reviews.set({ overdue: 'true' }, counts.overdue);
     },
     recovered: (event, operations = 1) => recoveries.inc({ event }, operations),
+    sealed: (receipts) => sealed.inc(receipts),
+    chainsBroken: (chains) => brokenChains.set(chains),
     reloaded: (outcome) => reloads.inc({ outcome }),
     shadowDiffers: (tool, would) => differences.inc({ would, tool: toolLabel(tool) }),
     observeRequest: ({ plane, method, route, status, seconds }) => requests.observe({ plane, method, route, status: String(status) }, seconds),

@@ -155,24 +155,24 @@ describe('problems', () => {
 describe('production', () => {
   const pepper = 'q8Zk1vN4rT7yB0mX3cW6eJ9uL2pS5dGh4aFs8KxQ';
   const sealKey = 'mB7tR2wY9nE4hK1vZ6xQ3cU8jL5pD0sGf2aTs9Wy';
-  const sound = { DATABASE_URL: 'postgres://u:p@db/x', CALLGATE_SECRETS_KEY_PEPPER: pepper, CALLGATE_SECRETS_SEAL_KEY: sealKey };
+  const sound = { DATABASE_URL: 'postgres://u:p@db/x', CALLGATE_SECRETS_KEY_PEPPER: pepper, CALLGATE_SECRETS_SEAL_KEY: sealKey, CALLGATE_SECRETS_SIGNING_KEYS: 'q0nR8rCk1wEy7uMf3bHd9sXg2vLj6pNa4oKi0TqZt5m' };
 
-  test('starts with a database and two strong secrets', () => {
+  test('starts with a database, two strong secrets and a key that signs', () => {
     expect(configOf(null, { ...sound, CALLGATE_MODE: 'production' }).mode).toBe('production');
     expect(load(null, sound, true).config?.mode).toBe('production');
   });
 
   test('refuses to start on nothing, and names everything that is missing', () => {
     expect(problemsOf(null, {}, true).map(({ source }) => source)).toEqual([
-      'DATABASE_URL (not set)', 'CALLGATE_SECRETS_KEY_PEPPER (not set)', 'CALLGATE_SECRETS_SEAL_KEY (not set)',
+      'DATABASE_URL (not set)', 'CALLGATE_SECRETS_KEY_PEPPER (not set)', 'CALLGATE_SECRETS_SEAL_KEY (not set)', 'CALLGATE_SECRETS_SIGNING_KEYS (not set)',
     ]);
-    expect(problemsOf('mode: production')).toHaveLength(3);
-    expect(problemsOf(null, { NODE_ENV: 'production' })).toHaveLength(3);
+    expect(problemsOf('mode: production')).toHaveLength(4);
+    expect(problemsOf(null, { NODE_ENV: 'production' })).toHaveLength(4);
   });
 
   test('an explicit mode wins over NODE_ENV, and the command line over both', () => {
     expect(configOf(null, { NODE_ENV: 'production', CALLGATE_MODE: 'development' }).mode).toBe('development');
-    expect(problemsOf(null, { CALLGATE_MODE: 'development' }, true)).toHaveLength(3);
+    expect(problemsOf(null, { CALLGATE_MODE: 'development' }, true)).toHaveLength(4);
   });
 
   test.each([
@@ -181,6 +181,12 @@ describe('production', () => {
   ])('refuses a secret that is %s', (_, weak) => {
     expect(problemsOf(null, { ...sound, CALLGATE_SECRETS_KEY_PEPPER: weak }, true)).toMatchObject([{ source: 'CALLGATE_SECRETS_KEY_PEPPER', value: null }]);
     expect(problemsOf(null, { ...sound, CALLGATE_SECRETS_SEAL_KEY: weak }, true)).toMatchObject([{ source: 'CALLGATE_SECRETS_SEAL_KEY' }]);
+  });
+
+  test('refuses signing keys that sign nothing, without showing them', () => {
+    const [problem] = problemsOf(null, { ...sound, CALLGATE_SECRETS_SIGNING_KEYS: 'CANARY' });
+    expect(problem).toMatchObject({ source: 'CALLGATE_SECRETS_SIGNING_KEYS', value: null, mend: expect.stringContaining('keygen') });
+    expect(problem?.message).not.toContain('CANARY');
   });
 
   test('refuses one secret for two purposes', () => {

@@ -45,9 +45,9 @@ describe('docker-compose.yml', () => {
     expect(gateway.depends_on?.['migrate']).toEqual({ condition: 'service_completed_successfully' });
     expect(migrate.command).toEqual(['migrate']);
     expect(compose.networks['inside']).toEqual({ internal: true });
-    const random = ['Rk3vXw9QmT5zLp7NcB2dGh8JsYf4Ue6A', 'b1HnVq8ZxWc3MlKj5PoIu7YtRe2SgDf9'];
+    const random = ['q0nR8rCk1wEy7uMf3bHd9sXg2vLj6pNa4oKi0TqZt5m', 'Rk3vXw9QmT5zLp7NcB2dGh8JsYf4Ue6A', 'b1HnVq8ZxWc3MlKj5PoIu7YtRe2SgDf9'];
     const env = Object.fromEntries(Object.entries(gateway.environment ?? {}).map(([name, value]) =>
-      [name, name.startsWith('CALLGATE_SECRETS_') ? random.pop() as string : value.replaceAll(/\$\{[^}]*\}/g, 'x')]));
+      [name, name.endsWith('_SIGNING_KEYS') ? random[0] as string : name.startsWith('CALLGATE_SECRETS_') ? random.pop() as string : value.replaceAll(/\$\{[^}]*\}/g, 'x')]));
     const loaded = loadConfig({ env, production: true, folder: '/nowhere' });
     expect('problems' in loaded ? loaded.problems : []).toEqual([]);
   });

@@ -14,6 +14,7 @@ const run = promisify(execFile);
 const { devDependencies, optionalDependencies } = JSON.parse(readFileSync(projectFile('package.json'), 'utf8')) as Record<string, Record<string, string>>;
 const secrets = {
   CALLGATE_SECRETS_KEY_PEPPER: 'q7Vb2xKd9fLw4sTn8mRz1cYh6gJp3eUa0iXo5BvW', CALLGATE_SECRETS_SEAL_KEY: 'Zt5nQ8rCk1wEy7uMf3bHd9sXg2vLj6pNa4oKi0Tq',
+  CALLGATE_SECRETS_SIGNING_KEYS: 'q0nR8rCk1wEy7uMf3bHd9sXg2vLj6pNa4oKi0TqZt5m',
 };
 
 /** What is shipped is not what is developed on; if this is lost, the first that sees a missing file is an operator. */

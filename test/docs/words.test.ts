@@ -75,7 +75,7 @@ describe('the pages name all that there is', () => {
     const named = quoted(listed);
     const claimed = settings.filter(({ path, section }) => named.includes(path) || (section !== null && named.includes(section))).map(({ path }) => path);
     // read while the configuration itself is read
-    const settled = ['mode', 'secrets.key_pepper_file', 'secrets.seal_key_file'];
+    const settled = ['mode', 'secrets.key_pepper_file', 'secrets.seal_key_file', 'secrets.signing_keys_file'];
     const idle = settings.filter(({ path, section, key, meaning }) =>
       !settled.includes(path) && !code.some((text) => text.includes(`config.${section}.${nameInCode(key, meaning.kind)}`))).map(({ path }) => path);
     expect(claimed.sort()).toEqual(idle.sort());

@@ -6,7 +6,7 @@ import { readOpenapi } from '../../src/http/control/openapi.js';
 import { buildControlServer } from '../../src/http/control/server.js';
 import { drain } from '../../src/http/drain.js';
 import { refuse } from '../../src/errors.js';
-import type { AgentDoor, ApprovalDesk, Authenticator, Health, Records, RequestMetrics, ReviewDesk, SessionContextView, Sessions, SessionView } from '../../src/ports.js';
+import type { AgentDoor, ApprovalDesk, Authenticator, Health, ReceiptChain, Records, RequestMetrics, ReviewDesk, SessionContextView, Sessions, SessionView } from '../../src/ports.js';
 import { type App, defaultLimits, type HttpLimits } from '../../src/http/server.js';
 import type { Answer, Principal, Role } from '../../src/model.js';
 
@@ -50,6 +50,7 @@ const answersExecuted = async (): Promise<Answer> => executed;
 export interface Script {
   door?: Partial<AgentDoor>;
   records?: Partial<Records>;
+  receiptChain?: Partial<ReceiptChain>;
   approvals?: Partial<ApprovalDesk>;
   reviews?: Partial<ReviewDesk>;
   sessions?: Partial<Sessions>;
@@ -97,6 +98,7 @@ export function build(script: Script = {}): Omit<Listeners, 'agent' | 'control' 
       receipts: async () => ({ items: [], next_cursor: null }), receipt: async () => null,
       operations: async () => ({ items: [], next_cursor: null }), operation: async () => null, ...script.records,
     },
+    receiptChain: { keys: () => ({ keys: [] }), lines: async function* () { yield ''; }, ...script.receiptChain },
     approvals: { list: async () => ({ items: [], next_cursor: null }), one: async () => null, decide: async () => refuse('APPROVAL_NOT_FOUND', 'x'), ...script.approvals },
     callbacks: { receive: async ({ id }) => ({ event_id: id, status: 'ignored' }) },
     reviews: { list: async () => ({ items: [], next_cursor: null }), one: async () => null, decide: async () => refuse('REVIEW_NOT_FOUND', 'x'), undo: async () => refuse('REVIEW_NOT_FOUND', 'x'), ...script.reviews },

@@ -83,7 +83,7 @@ async function held(method: string, path: string, response: Response): Promise<u
   const schema = resolved?.content?.[mediaType]?.schema;
   expect(schema, `${method} ${path} ${response.status} ${mediaType} is not described`).toBeDefined();
   const text = await response.text();
-  const body: unknown = mediaType.endsWith('json') ? JSON.parse(text) : text;
+  const body: unknown = mediaType.endsWith('json') && !mediaType.endsWith('ndjson') ? JSON.parse(text) : text;
   const validate = validator(schema ?? {});
   expect(validate(body), `${method} ${path} ${response.status}: ${ajv.errorsText(validate.errors)}`).toBe(true);
   return body;
@@ -170,6 +170,9 @@ describe('real answers over real sockets satisfy the schemas', () => {
       held('put', '/v1/sessions/{id}', await fetch(`${control}/v1/sessions/s`, { method: 'PUT', headers: { ...as(who), ...json }, body }));
     for (const body of ['{}', '{"budgets":{"turns":1}}', '{"budgets":{"turns":-1}}', '{"budget":{}}', '{', '[]', '{"a":1,"a":2}']) await put(body);
     await put('{}', 'auditor');
+    for (const headers of [as('auditor'), as('none')]) await visit('/v1/receipts/keys', '/v1/receipts/keys', headers);
+    for (const url of ['/v1/receipts/export', '/v1/receipts/export?after=7&format=ndjson', '/v1/receipts/export?after=x']) await visit('/v1/receipts/export', url);
+    await visit('/v1/receipts/export', '/v1/receipts/export', as('reviewer'));
     for (const id of ['rcp_1', 'rcp_2']) await visit('/v1/receipts/{id}', `/v1/receipts/${id}`);
     for (const id of ['op_1', 'op_2']) await visit('/v1/operations/{id}', `/v1/operations/${id}`);
     for (const headers of [{}, { 'webhook-id': 'evt-1', 'webhook-timestamp': '1', 'webhook-signature': 'v1,x' }]) {

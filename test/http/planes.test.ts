@@ -9,7 +9,7 @@ async function status(url: string, headers: Record<string, string>): Promise<[nu
 }
 
 describe('an agent never gets onto the control plane, and nobody else onto the agents’', () => {
-  it.each(['/v1/receipts', '/v1/receipts/rcp_1', '/v1/operations', '/v1/operations/op_1'])('%s refuses an agent, alone or combined', async (path) => {
+  it.each(['/v1/receipts', '/v1/receipts/keys', '/v1/receipts/export', '/v1/receipts/rcp_1', '/v1/operations', '/v1/operations/op_1'])('%s refuses an agent, alone or combined', async (path) => {
     const { control } = await listen();
     expect(await status(control + path, as('agent'))).toEqual([403, 'WRONG_PLANE']);
     expect(await status(control + path, as('both'))).toEqual([403, 'WRONG_PLANE']);
@@ -25,6 +25,12 @@ describe('an agent never gets onto the control plane, and nobody else onto the a
     const { control } = await listen();
     expect((await fetch(`${control}/v1/receipts`, { headers: as(name) })).status).toBe(200);
     expect((await fetch(`${control}/v1/operations`, { headers: as(name) })).status).toBe(200);
+  });
+
+  it.each(['application', 'reviewer', 'auditor', 'admin'])('`%s` reads the keys, and all receipts at once only for proof', async (name) => {
+    const { control } = await listen();
+    expect((await fetch(`${control}/v1/receipts/keys`, { headers: as(name) })).status).toBe(200);
+    expect((await fetch(`${control}/v1/receipts/export`, { headers: as(name) })).status).toBe(['auditor', 'admin'].includes(name) ? 200 : 403);
   });
 
   it('a credential without a role reads nothing', async () => {

@@ -1,10 +1,11 @@
 /** What the control listener is made of. */
 import type { JsonObject } from '../../model.js';
-import type { ApprovalDesk, Authenticator, CallbackDesk, Health, MetricsPage, Records, ReviewDesk, SessionBudgets, Sessions } from '../../ports.js';
+import type { ApprovalDesk, Authenticator, CallbackDesk, Health, MetricsPage, ReceiptChain, Records, ReviewDesk, SessionBudgets, Sessions } from '../../ports.js';
 import type { ServerParts } from '../server.js';
 
 export interface ControlServerParts extends ServerParts {
   records: Records;
+  receiptChain: ReceiptChain;
   approvals: ApprovalDesk;
   reviews: ReviewDesk;
   callbacks: CallbackDesk;
