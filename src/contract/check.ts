@@ -8,6 +8,7 @@ import { acts, type ContractDocument, type EntitySource, type ErrorSource, keptB
 import { type CompiledExpression, unknownType } from './expressions.js';
 import type { Findings } from './findings.js';
 import { nearest } from './nearest.js';
+import type { CompiledReadback } from './outcome.js';
 import type { Path } from './pointer.js';
 import { isSchemaObject } from './schema-subset.js';
 import { reservedNames } from './scope.js';
@@ -128,7 +129,8 @@ function checkEffects({ source, file, path }: ToolEntry, { changes }: CompiledTo
   }
 }
 
-function checkAmbiguity({ source, file, path, document }: ToolEntry, { readback }: CompiledTool, findings: Findings): void {
+function checkAmbiguity(entry: ToolEntry, { readback }: CompiledTool, findings: Findings): void {
+  const { source, file, path, document } = entry;
   const { idempotency, on_unknown: onUnknown } = source;
   if (idempotency?.honoured && idempotency.window === undefined)
     findings.key(file, [...path, 'idempotency'], 'CG405', 'it is not said how long an honoured key is kept');
@@ -152,9 +154,21 @@ function checkAmbiguity({ source, file, path, document }: ToolEntry, { readback 
   if (!source.readback || !readback) return;
   if (source.readback.settle_after === undefined)
     findings.key(file, [...path, 'readback'], 'CG402', 'it is not said after how long an absent effect is really absent');
-  const correlating = [...Object.values(readback.args), readback.committed];
-  if (!correlating.some(({ names, type }) => names.has('operation') || type === unknownType))
-    findings.key(file, [...path, 'readback'], 'CG406', 'the read-back does not tell this operation’s effect from an earlier equal one');
+  checkReadback(entry, readback, findings);
+}
+
+function checkReadback({ file, path, plan }: ToolEntry, { args, committed, absent }: CompiledReadback, findings: Findings): void {
+  const verdicts = { committed, absent };
+  if (Object.values(verdicts).some(({ type }) => type === unknownType)) return;
+  for (const [name, { names }] of Object.entries(verdicts)) {
+    if (!names.has('result')) findings.value(file, [...path, 'readback', name], 'CG414', `\`${name}\` reads nothing of \`result\``);
+  }
+  if (committed.source === absent.source) findings.value(file, [...path, 'readback', 'absent'], 'CG414', '`committed` and `absent` say the same');
+  const byId = [...Object.values(args), committed].some(({ names, type }) => names.has('operation') || type === unknownType);
+  // What was observed is kept with the intent, and so is what it was before the call.
+  const before = [plan.entity, ...plan.touches.map(({ entity }) => entity)].flatMap((entity) => (entity?.observation ? [entity.name] : [])).concat(plan.observations.map(({ name }) => name));
+  const byComparison = Object.values(verdicts).every(({ names }) => before.some((name) => names.has(name)));
+  if (!byId && !byComparison) findings.key(file, [...path, 'readback'], 'CG406', 'the read-back does not tell this operation’s effect from an earlier equal one');
 }
 
 function checkAuthority(

@@ -103,6 +103,7 @@ export interface CompiledReadback {
   readonly plan: ReadbackPlan;
   readonly args: Record<string, CompiledExpression<Json>>;
   readonly committed: CompiledExpression<boolean>;
+  readonly absent: CompiledExpression<boolean>;
 }
 
 export function compileReadback(entry: ToolEntry, site: Site, references: References, names: Names): CompiledReadback | null {
@@ -116,14 +117,16 @@ export function compileReadback(entry: ToolEntry, site: Site, references: Refere
   const committed = site.expression([...path, 'committed'], source.committed, found, 'bool');
   const result = site.optional([...path, 'result'], source.result, found, 'json');
   if (result?.members) checkAnswer(entry, site, [...path, 'result'], result.members);
+  const absent = site.expression([...path, 'absent'], source.absent, found, 'bool');
   return {
     args,
     committed,
+    absent,
     plan: {
       tool: target?.plan as ToolPlan,
       args,
       committed,
-      absent: site.expression([...path, 'absent'], source.absent, found, 'bool'),
+      absent,
       result,
       settleAfterMs: durationMs(source.settle_after ?? '0s'),
       lagMs: durationMs(source.lag ?? '0s'),

@@ -335,6 +335,16 @@ export const broken: Broken[] = [
     at: 'readback:',
   },
   {
+    code: 'CG406',
+    what: 'a read-back that holds only one of its verdicts against what was seen before',
+    from: 'committed: result.status == "CANCELLED" && has(result.cancelled_by) && result.cancelled_by == operation.id\n      absent: result.status != "CANCELLED" || !has(result.cancelled_by) || result.cancelled_by != operation.id',
+    to: 'committed: result.status == "CANCELLED" && order.status == "PENDING"\n      absent: result.status != "CANCELLED"',
+    at: 'readback:',
+  },
+  { code: 'CG414', what: 'a read-back that proves absence by nothing', from: 'absent: result.count == 0', to: 'absent: "true"', at: 'absent: "true"' },
+  { code: 'CG414', what: 'a read-back that proves an effect by its arguments', from: 'committed: result.count == 1 && result.voided', to: 'committed: args.receipt_id != ""', at: 'committed: args.receipt_id' },
+  { code: 'CG414', what: 'a read-back whose verdicts are one', from: 'absent: result.count == 0', to: 'absent: result.count == 1 && result.amount == args.amount', at: 'absent: result.count == 1' },
+  {
     code: 'CG407',
     what: 'polling without a read-back',
     from: `${voidRest}${voidReadback}`,

@@ -38,6 +38,14 @@ describe('every code', () => {
     expect(observedChange.split('\n')[found!.line - 1]).toContain('other.refundable');
   });
 
+  test('CG406: a read-back that holds both verdicts against what was observed before the call was sent needs no key', () => {
+    const { dir } = mutated(
+      'committed: result.status == "CANCELLED" && has(result.cancelled_by) && result.cancelled_by == operation.id\n      absent: result.status != "CANCELLED" || !has(result.cancelled_by) || result.cancelled_by != operation.id',
+      'committed: result.status == "CANCELLED" && order.status == "PENDING"\n      absent: result.status == order.status',
+    );
+    expect(diagnosticsOf(dir)).toEqual([]);
+  });
+
   test('CG601: a name that two files declare names both', () => {
     const { dir } = folderWith(retailText);
     writeFileSync(
