@@ -13,4 +13,5 @@ CALLGATE_SECRETS_KEY_PEPPER=$(secret)
 CALLGATE_SECRETS_SEAL_KEY=$(secret)
 CALLGATE_SECRETS_SIGNING_KEYS=$(seed)
 RETAIL_TOKEN=$(secret)
+RETAIL_WEBHOOK_SECRET=whsec_$(head -c 32 /dev/urandom | od -An -tx1 | tr -d ' \n')
 END

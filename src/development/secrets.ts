@@ -11,6 +11,8 @@ export interface DevelopmentSecrets {
   /** A JWK Set. */
   signing_keys: string;
   example_token: string;
+  /** As Standard Webhooks writes it. */
+  example_webhook_secret: string;
   agent_key: string;
   application_key: string;
   reviewer_keys: [string, string];
@@ -25,10 +27,11 @@ export function developmentSecrets(folder: string): DevelopmentSecrets {
   const secret = (): string => randomBytes(32).toString('base64url');
   const key = (): string => mintKey().key;
   const made: DevelopmentSecrets = {
-    key_pepper: secret(), seal_key: secret(), signing_keys: JSON.stringify(addKey(null, 'development', new Date(), 0)), example_token: secret(), agent_key: key(), application_key: key(), reviewer_keys: [key(), key()],
+    key_pepper: secret(), seal_key: secret(), signing_keys: JSON.stringify(addKey(null, 'development', new Date(), 0)), example_token: secret(), example_webhook_secret: `whsec_${randomBytes(32).toString('base64')}`,
+    agent_key: key(), application_key: key(), reviewer_keys: [key(), key()],
     auditor_key: key(), admin_key: key(), ...before,
   };
-  writeFileSync(file, `${JSON.stringify(made, null, 2)}\n`, { mode: 0o600 });
+  if (Object.keys(made).length > Object.keys(before).length) writeFileSync(file, `${JSON.stringify(made, null, 2)}\n`, { mode: 0o600 });
   return made;
 }
 

@@ -41,6 +41,7 @@ export async function startDevelopment(config: Config): Promise<Development> {
     const upstreamUrl = await startExample(config, secrets, stops);
     process.env['RETAIL_URL'] = upstreamUrl;
     process.env['RETAIL_TOKEN'] = secrets.example_token;
+    process.env['RETAIL_WEBHOOK_SECRET'] = secrets.example_webhook_secret;
     const gateway = await startGateway({
       ...config,
       database: { ...config.database, url: databaseUrl },
@@ -48,6 +49,7 @@ export async function startDevelopment(config: Config): Promise<Development> {
       secrets: { ...config.secrets, keyPepper: secrets.key_pepper, sealKey: secrets.seal_key, signingKeys: secrets.signing_keys },
     });
     stops.push(gateway.close);
+    await subscribe(upstreamUrl, gateway.controlUrl);
     const { agent_key, application_key, reviewer_keys, auditor_key, admin_key } = secrets;
     const details = {
       agent_url: gateway.agentUrl, control_url: gateway.controlUrl, agent_key, application_key, reviewer_keys, auditor_key, admin_key,
@@ -59,6 +61,12 @@ export async function startDevelopment(config: Config): Promise<Development> {
     await close();
     throw error;
   }
+}
+
+/** The example learns where its events go once that is known; until then they wait there. */
+async function subscribe(upstreamUrl: string, controlUrl: string): Promise<void> {
+  const response = await fetch(`${upstreamUrl}/_webhooks`, { method: 'POST', body: JSON.stringify({ url: `${controlUrl}/v1/callbacks/retail` }) });
+  if (!response.ok) throw new Error(`the example service does not take an address for its events: ${await response.text()}`);
 }
 
 async function embedded(folder: string, stops: (() => Promise<void>)[]): Promise<string> {
@@ -105,7 +113,7 @@ async function launchExample(config: Config, secrets: DevelopmentSecrets): Promi
     farewell: 'KILL',
     env: {
       PATH: process.env['PATH'], PORT: String(config.example.port), RETAIL_TOKEN: secrets.example_token,
-      RETAIL_JOURNAL: join(config.data.dir, 'example.journal'),
+      RETAIL_JOURNAL: join(config.data.dir, 'example.journal'), RETAIL_WEBHOOK_SECRET: secrets.example_webhook_secret,
     },
     onLine(line) {
       said = line;

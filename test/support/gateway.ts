@@ -133,7 +133,8 @@ export interface House {
 
 /** An example service and a migrated database of its own, with keys, and no gateway yet. */
 export async function openHouse(env: Record<string, string> = {}, database = (): Promise<string> => freshDatabase(inject('databaseUrl'))): Promise<House> {
-  const service = await startRetailService({ port: 0, token });
+  const webhookSecret = env['RETAIL_WEBHOOK_SECRET'];
+  const service = await startRetailService({ port: 0, token, webhooks: webhookSecret ? { secret: webhookSecret, url: null } : null });
   const databaseUrl = await database();
   await migrate(databaseUrl, projectFile('migrations'));
   const keys: TestKeys = {

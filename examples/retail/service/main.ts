@@ -1,6 +1,6 @@
 /**
  * Runs the example retail service on its own: PORT (8090), HOST (127.0.0.1), RETAIL_TOKEN (none: no credential asked),
- * RETAIL_JOURNAL (none: in memory alone).
+ * RETAIL_JOURNAL (none: in memory alone), RETAIL_WEBHOOK_SECRET (none: it tells nobody) and RETAIL_WEBHOOK_URL.
  */
 import { JournalError } from './journal.js';
 import { startRetailService } from './server.js';
@@ -15,6 +15,7 @@ if (!Number.isInteger(port) || port < 0 || port > 65_535) {
 try {
   const service = await startRetailService({
     port, host: process.env.HOST || '127.0.0.1', token: process.env.RETAIL_TOKEN || null, journal: process.env.RETAIL_JOURNAL || null,
+    webhooks: process.env.RETAIL_WEBHOOK_SECRET ? { secret: process.env.RETAIL_WEBHOOK_SECRET, url: process.env.RETAIL_WEBHOOK_URL || null } : null,
   });
   console.log(`retail service listening on ${service.url}`);
   for (const signal of ['SIGTERM', 'SIGINT'] as const) process.once(signal, () => void service.close());

@@ -14,9 +14,12 @@ export interface Manner {
 /** Decides, applies and answers; behind an idempotency key, at most once. */
 export type Execute = (manner?: Manner) => Promise<Answer>;
 
-/** @throws AbortError when `wait` or a delayed decision is ended by a reset. */
+/**
+ * @param tell hands on what is decided when nobody waits for it any more
+ * @throws AbortError when `wait` or a delayed decision is ended by a reset.
+ */
 export async function perform(
-  execute: Execute, fault: Fault | null, res: ServerResponse, wait: (ms: number) => Promise<void>,
+  execute: Execute, fault: Fault | null, res: ServerResponse, wait: (ms: number) => Promise<void>, tell: (deciding: Promise<Answer>) => void,
 ): Promise<void> {
   if (fault === null) return send(res, await execute());
   const { kind, ms, retryAfterSeconds } = fault;
@@ -46,7 +49,7 @@ export async function perform(
       return sendBadJson(res, await execute());
     case 'accept_202':
       // Nobody waits for it any more. A reset ends it for good; the end of the process, or a full disk, until the next start.
-      execute({ due: Date.now() + ms }).catch(() => undefined);
+      tell(execute({ due: Date.now() + ms }));
       return send(res, { status: 202, body: { accepted: true } });
     case 'double_effect':
       return send(res, await execute({ effects: 2 }));

@@ -13,6 +13,7 @@ import { perform } from './perform.js';
 import { drop, send } from './reply.js';
 import { findRoute, nameOf } from './routes.js';
 import { type Order, seedOrders } from './seed.js';
+import { type WebhookOptions, Webhooks } from './webhooks.js';
 import { World } from './world.js';
 
 export interface RetailServiceOptions {
@@ -23,6 +24,8 @@ export interface RetailServiceOptions {
   token?: string | null;
   /** A file that keeps orders, books, keys and delayed writes, though not faults, over a restart. Absent: in memory alone. */
   journal?: string | null;
+  /** Whom it tells of what it had accepted with 202. Absent: nobody. */
+  webhooks?: WebhookOptions | null;
   /** The orders to begin with; absent: those of seed.ts. */
   orders?: () => Order[];
 }
@@ -38,7 +41,7 @@ export interface RetailService {
  * @throws JournalError when the journal cannot be opened or replayed.
  */
 export async function startRetailService(
-  { port, host = '127.0.0.1', token = null, journal = null, orders = seedOrders }: RetailServiceOptions,
+  { port, host = '127.0.0.1', token = null, journal = null, webhooks = null, orders = seedOrders }: RetailServiceOptions,
 ): Promise<RetailService> {
   const server = createServer();
   // Longer than any client pool's idle time, so that it is never this side which closes a connection under a request.
@@ -48,12 +51,16 @@ export async function startRetailService(
   // The port before the journal: a second process with the same settings must not touch the file of the first. Connections
   // wait for the journal, which is read in this same turn of the event loop.
   await once(server, 'listening');
-  let world = openWorld(journal, orders, server);
-  const reset = (): void => {
-    world = world.next();
+  const told = webhooks && new Webhooks(webhooks);
+  let world = openWorld(journal, orders, told, server);
+  const stage: Backstage = {
+    webhooks: told,
+    reset() {
+      world = world.next();
+    },
   };
   server.on('request', (req: IncomingMessage, res: ServerResponse) => {
-    const answering = isBackstage(req) ? serveBackstage(req, res, world, reset) : serveApi(req, res, world, token);
+    const answering = isBackstage(req) ? serveBackstage(req, res, world, stage) : serveApi(req, res, world, token);
     answering.catch((error: unknown) => fail(res, error));
   });
   const { address, port: bound, family } = server.address() as AddressInfo;
@@ -68,9 +75,9 @@ export async function startRetailService(
   };
 }
 
-function openWorld(journal: string | null, orders: () => Order[], server: Server): World {
+function openWorld(journal: string | null, orders: () => Order[], webhooks: Webhooks | null, server: Server): World {
   try {
-    return World.open(journal, orders);
+    return World.open(journal, orders, webhooks);
   } catch (error) {
     server.close();
     throw error;
@@ -81,7 +88,9 @@ function isBackstage(req: IncomingMessage): boolean {
   return req.url?.startsWith('/_') ?? false;
 }
 
-async function serveBackstage(req: IncomingMessage, res: ServerResponse, world: World, reset: () => void): Promise<void> {
+interface Backstage { webhooks: Webhooks | null; reset(): void }
+
+async function serveBackstage(req: IncomingMessage, res: ServerResponse, world: World, { webhooks, reset }: Backstage): Promise<void> {
   switch (`${req.method} ${pathOf(req)}`) {
     case 'GET /_books':
       return send(res, { status: 200, body: world.books.open() });
@@ -93,9 +102,18 @@ async function serveBackstage(req: IncomingMessage, res: ServerResponse, world: 
     case 'POST /_reset':
       reset();
       return send(res, { status: 200, body: { reset: true } });
+    case 'POST /_webhooks':
+      subscribe(webhooks, await readObject(req));
+      return send(res, { status: 200, body: { subscribed: true } });
     default:
       return send(res, refusal(404, 'NO_SUCH_PATH'));
   }
+}
+
+function subscribe(webhooks: Webhooks | null, { url }: Record<string, unknown>): void {
+  if (!webhooks) throw new Malformed('the service has no secret to sign with; start it with RETAIL_WEBHOOK_SECRET');
+  if (typeof url !== 'string' || !URL.canParse(url)) throw new Malformed('`url` must be the address that events are sent to');
+  webhooks.url = url;
 }
 
 async function serveApi(req: IncomingMessage, res: ServerResponse, world: World, token: string | null): Promise<void> {
@@ -113,7 +131,7 @@ async function serveApi(req: IncomingMessage, res: ServerResponse, world: World,
   const key = isWrite(route.tool) ? requestKey(req) : '';
   const body = route.method === 'POST' ? await readObject(req) : {};
   const execute = world.prepare(route, { param, query: queryOf(req), ifMatch: req.headers['if-match'], body, key });
-  await perform(execute, world.faults.take(route.tool), res, (ms) => world.wait(ms));
+  await perform(execute, world.faults.take(route.tool), res, (ms) => world.wait(ms), (deciding) => world.tell(route.tool, key, deciding));
 }
 
 function requestKey(req: IncomingMessage): string {

@@ -6,13 +6,14 @@ import { setMaxListeners } from 'node:events';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Answer } from './answer.js';
 import { Books } from './books.js';
-import { FaultQueue } from './faults.js';
+import { FaultQueue, type Tool } from './faults.js';
 import { Journal, type Entry, type Outcome } from './journal.js';
 import { IdempotencyKeys } from './keys.js';
 import type { Execute, Manner } from './perform.js';
 import { nameOf, routeNamed, routeNames, type ApiRequest, type PreparedWrite, type Route, type Write } from './routes.js';
 import type { Order } from './seed.js';
 import { Shop } from './shop.js';
+import type { Webhooks } from './webhooks.js';
 
 export class World {
   readonly books = new Books(routeNames);
@@ -21,18 +22,20 @@ export class World {
   readonly #orders: () => Order[];
   readonly #keys = new IdempotencyKeys();
   readonly #journal: Journal | null;
+  readonly #webhooks: Webhooks | null;
   readonly #ended = new AbortController();
 
-  private constructor(journal: Journal | null, orders: () => Order[]) {
+  private constructor(journal: Journal | null, orders: () => Order[], webhooks: Webhooks | null) {
     this.#journal = journal;
+    this.#webhooks = webhooks;
     this.#orders = orders;
     this.#shop = new Shop(orders(), this.books);
     setMaxListeners(0, this.#ended.signal);
   }
 
   /** The world as the journal of an earlier process left it, at work on what is still owed; a new one without. @throws JournalError */
-  static open(journalPath: string | null, orders: () => Order[]): World {
-    const world = new World(journalPath === null ? null : new Journal(journalPath), orders);
+  static open(journalPath: string | null, orders: () => Order[], webhooks: Webhooks | null = null): World {
+    const world = new World(journalPath === null ? null : new Journal(journalPath), orders, webhooks);
     world.#recover();
     return world;
   }
@@ -44,7 +47,7 @@ export class World {
   next(): World {
     this.#ended.abort();
     this.#journal?.clear();
-    return new World(this.#journal, this.#orders);
+    return new World(this.#journal, this.#orders, this.#webhooks);
   }
 
   /** Ends this world with its process; what is still owed stays in the journal. */
@@ -68,19 +71,25 @@ export class World {
     return (manner) => this.#write({ route: nameOf(route), param, body, key, ifMatch }, prepared, manner);
   }
 
+  /** Nobody waits for what was accepted: it is told, where there is somebody to be told. Ended with this world. */
+  tell(tool: Tool, key: string, deciding: Promise<Answer>): void {
+    deciding.then((answer) => this.#webhooks?.tell(tool, key, answer, this.#ended.signal)).catch(() => undefined);
+  }
+
   /** @throws AbortError as soon as this world ends. */
   async wait(ms: number): Promise<void> {
     await delay(ms, undefined, { signal: this.#ended.signal });
   }
 
   #recover(): void {
-    const accepted: { execute: Execute; effects: number; due: number }[] = [];
+    const accepted: { tool: Tool; key: string; execute: Execute; effects: number; due: number }[] = [];
     this.#journal?.replay((entry) => {
       if ('arrived' in entry) {
         this.books.arrived(entry.arrived);
       } else if ('accepted' in entry) {
         const { write, effects, due } = entry.accepted;
-        accepted.push({ execute: this.prepare(routeNamed(write.route), { ...write, query: new URLSearchParams() }), effects, due });
+        const route = routeNamed(write.route);
+        accepted.push({ tool: route.tool, key: write.key, execute: this.prepare(route, { ...write, query: new URLSearchParams() }), effects, due });
       } else {
         const { key, fingerprint, outcome } = entry.decided;
         const answer = this.#make(outcome);
@@ -89,8 +98,8 @@ export class World {
     });
     // As after a 202, nobody waits for these. Their keys keep those that were decided from a second time; what is overdue is
     // decided here and now, in the order in which it was due.
-    for (const { execute, effects, due } of accepted.sort((a, b) => a.due - b.due)) {
-      execute({ effects, due }).catch(() => undefined);
+    for (const { tool, key, execute, effects, due } of accepted.sort((a, b) => a.due - b.due)) {
+      this.tell(tool, key, execute({ effects, due }));
     }
   }
 
