@@ -31,7 +31,7 @@ export function developmentSecrets(folder: string): DevelopmentSecrets {
     agent_key: key(), application_key: key(), reviewer_keys: [key(), key()],
     auditor_key: key(), admin_key: key(), ...before,
   };
-  if (Object.keys(made).length > Object.keys(before).length) writeFileSync(file, `${JSON.stringify(made, null, 2)}\n`, { mode: 0o600 });
+  writeFileSync(file, `${JSON.stringify(made, null, 2)}\n`, { mode: 0o600 });
   return made;
 }
 
