@@ -4,6 +4,7 @@ import { afterAll, beforeAll, beforeEach, describe, expect, inject, it } from 'v
 import { LedgerUnavailable } from '../../src/errors.js';
 import { BadCursor, type Page, type ReceiptFilter } from '../../src/ports.js';
 import { migrate } from '../../src/ledger/migrate.js';
+import { writeCursor } from '../../src/ledger/cursor.js';
 import { openRecords, type RecordStore } from '../../src/ledger/records.js';
 import type { JsonObject } from '../../src/model.js';
 import { projectFile } from '../../src/project.js';
@@ -31,9 +32,7 @@ afterAll(async () => {
   await records.close();
   await db.end();
 });
-beforeEach(async () => {
-  await db.query('truncate receipts, operations, calls');
-});
+const empty = async (): Promise<void> => void (await db.query('truncate receipts, operations, calls'));
 
 async function addReceipts(seeds: ReceiptSeed[]): Promise<string[]> {
   const ids: string[] = [];
@@ -71,6 +70,7 @@ async function pages(read: (cursor?: string) => Promise<Page<JsonObject>>, betwe
 
 /** An auditor who is shown one receipt twice, or not at all, cannot prove anything; one who is shown another tenant's is a leak. */
 describe('pages', () => {
+  beforeEach(empty);
   it('of receipts hold each one that was there exactly once, newest first, whatever is added meanwhile (property)', async () => {
     await fc.assert(fc.asyncProperty(fc.nat(25), fc.integer({ min: 1, max: 9 }), fc.nat(4), async (count, limit, added) => {
       await db.query('truncate receipts');
@@ -150,6 +150,7 @@ describe('pages', () => {
 
 /** A filter that lets through what was not asked for hides what was. */
 describe('filters', () => {
+  beforeEach(empty);
   it('of receipts are exact, alone and together (property)', async () => {
     const value = fc.constantFrom('a', 'b', `a' or '1'='1`, '%', 'a_');
     const seed = fc.record({ session: value, intent: value, tool: value, principal: value, disposition: fc.constantFrom('executed', 'denied'), outcome: fc.constantFrom('committed', null) });
@@ -189,6 +190,7 @@ describe('filters', () => {
 
 /** A dashboard that hangs, or that answers 500 for a failover, is one more alarm in the night for nothing. */
 describe('when the database is away or slow, records', () => {
+  beforeEach(empty);
   it('end a statement that takes too long, on the server too, and say that the ledger is unavailable', async () => {
     await addReceipts([{}]);
     const blocker = new pg.Client({ connectionString: url });
@@ -238,5 +240,57 @@ describe('when the database is away or slow, records', () => {
     expect((await through.receipts('acme', { limit: 1 })).items).toHaveLength(1);
     await through.close();
     await proxy.close();
+  });
+});
+
+describe('case-68: lists of a large table', () => {
+  const all = 300_000;
+  const own = 100_000;
+  const shipped = { poolSize: 2, statementTimeoutMs: 3_000, connectTimeoutMs: 2_000 };
+  beforeAll(async () => {
+    await empty();
+    // Ids of the form that they have, oldest first; most are of another tenant, and one of ours, the oldest, is the only one of its outcome.
+    await db.query(`insert into receipts (tenant, id, kind, session_id, intent_id, principal, tool, disposition, outcome, recorded_at, digest, body)
+      select case when n % 3 = 0 then 'acme' else 'other-' || n % 199 end, 'rcp_' || lpad(n::text, 26, '0'), 'decision', 's-' || n / 10, 'i', 'p', case when n = 3 then 'rare' else 't' end, 'executed',
+        case when n = 3 then 'unknown' else 'committed' end, now(), '\\x00', '{"id":"rcp_' || lpad(n::text, 26, '0') || '"}'
+      from generate_series(1, ${all}) as n`);
+    await db.query('analyze receipts');
+  });
+  afterAll(empty);
+
+  /** A list as the control plane reads it, with the index entries and rows that it read, and how often it went through a whole table, as Postgres counts them. */
+  async function read(filter: ReceiptFilter): Promise<{ page: Page<JsonObject>; rows: number; scans: number }> {
+    const counters = async () => {
+      const { rows: [row] } = await db.query<{ read: string; scans: string }>(
+        `select idx_tup_fetch + (select sum(idx_tup_read) from pg_stat_user_indexes where relname = 'receipts') as read, seq_scan as scans from pg_stat_user_tables where relname = 'receipts'`);
+      return { read: Number(row?.read), scans: Number(row?.scans) };
+    };
+    const before = await counters();
+    const own = openRecords({ url, ...shipped }, createSealer('seal'));
+    const page = await own.receipts('acme', filter).finally(() => own.close()); // a connection that ends has told what it read
+    const end = performance.now() + 15_000;
+    let after = await counters();
+    while (after.read === before.read && after.scans === before.scans) {
+      if (performance.now() > end) throw new Error('Postgres has not told what it read');
+      await new Promise((resolve) => setTimeout(resolve, 50));
+      after = await counters();
+    }
+    return { page, rows: after.read - before.read, scans: after.scans - before.scans };
+  }
+
+  const deep = writeCursor('receipts', [`rcp_${'120'.padStart(26, '0')}`]);
+  it.each<[string, ReceiptFilter]>([
+    ['the first page', { limit: 50 }], ['one of the last', { limit: 50, cursor: deep }], ['a session', { limit: 50, session_id: 's-20000' }],
+    ['the only one whose outcome is unknown, the oldest of all', { limit: 50, outcome: 'unknown' }],
+  ])('%s costs what is on the page, and no look at other tenants', async (_, filter) => {
+    const { page, rows, scans } = await read(filter);
+    expect(page.items.length).toBeGreaterThan(0);
+    expect([scans, rows < 4 * 51], `${rows} rows`).toEqual([0, true]);
+  });
+
+  it('a filter without an index reads its own tenant at most, within the time of a statement', async () => {
+    const { page, rows, scans } = await read({ limit: 50, tool: 'rare' });
+    expect(page.items.map(({ id }) => id)).toEqual([`rcp_${'3'.padStart(26, '0')}`]);
+    expect([scans, rows < 4 * own], `${rows} rows`).toEqual([0, true]);
   });
 });

@@ -13,7 +13,7 @@ import { quickContracts, quickEnv } from './quick.js';
 vi.mock('../../examples/retail/service/seed.js', async (original) => (await import('./many-orders.js')).manyOrders(await original()));
 
 /**
- * The disk of the ledger is full (53100). If this is lost, refunds are given that no record knows of, or the gateway falls over and over until
+ * The disk of the ledger is full (53100; case-50). If this is lost, refunds are given that no record knows of, or the gateway falls over and over until
  * somebody has both made space and started it again.
  *
  * The ledger's database lies on a file system of 40 MB, which needs the right to mount one. Without it the test fails: that it was not run must show.
