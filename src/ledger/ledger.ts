@@ -146,7 +146,7 @@ export function openLedger(options: LedgerOptions, sealer: Sealer): LedgerStore 
   return {
     pool,
     callbacks: openCallbacks(plain, sealer),
-    chain: openChain(plain),
+    chain: openChain(plain, pool),
     get,
     async find(query): Promise<Found> {
       const { callFingerprint, callOperation, current, ...rest } = await finds.add(query);

@@ -114,6 +114,27 @@ describe('every committed receipt gets one place, and keeps it', () => {
   });
 });
 
+/** A backlog is sealed by walking along it. If every page read all that comes after it, 100,000 receipts would take minutes, and a million for ever. */
+describe('the plan', () => {
+  const looks = async (): Promise<number> => Number((await chains.db.query<{ n: string }>(
+    `select seq_tup_read + idx_tup_fetch as n from pg_stat_user_tables where relname = 'receipts'`)).rows[0]?.n);
+
+  it.each([['the first look of all', null], ['a later one', '3:3:']])('%s reads each receipt of a backlog a few times at most, over tables that nothing is known of', async (_, sealedTo) => {
+    const receipts = 6_000;
+    await chains.db.query('alter table receipts set (autovacuum_enabled = off)');
+    for (let n = 0; n < 20; n++) {
+      await chains.db.query(`insert into receipts (tenant, id, kind, session_id, intent_id, principal, tool, disposition, recorded_at, digest, body)
+        select 't' || (g % 5), 'rcp_' || lpad(($1 + g)::text, 26, '0'), 'decision', 's', 'i', 'p', 't', 'executed', now(), sha256('x'), 'x' from generate_series(1, 300) g`, [n * 300]);
+    }
+    if (sealedTo !== null) await chains.db.query(`insert into receipt_sealer (owner, fence, expires_at, sealed) values ('one', 1, now() - interval '1 s', $1)`, [sealedTo]);
+    const before = await looks();
+    await chains.sealer('one', { keys: null }).once();
+    expect((await chains.db.query(`select count(*)::integer as n from receipt_chain`)).rows).toEqual([{ n: receipts }]);
+    await until(async () => await looks() - before >= receipts, 20_000); // counts arrive with a delay
+    expect(await looks() - before).toBeLessThan(4 * receipts);
+  }, 60_000);
+});
+
 /** Two sealers that both believed that they hold the lease would give one place to two receipts. */
 describe('of several sealers one works', () => {
   it('one that was paused between reading and writing writes nothing after another took over', async () => {
