@@ -56,6 +56,7 @@ module.exports = {
     onlyDoor('pg', 'ledger'),
     onlyDoor('ioredis', 'locks'),
     onlyDoor('undici', 'upstream'),
+    onlyDoor('jose', 'identity'),
     onlyDoor('fastify', 'http'),
     {
       name: 'gate-knows-interfaces',

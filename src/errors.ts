@@ -71,7 +71,7 @@ export const problems = {
   ID_CONFLICT: problem('id_conflict', 422, 'repair', 'This id or key already stands for another call',
     'The same call id or idempotency key came before with other arguments. Nothing of the first call is disclosed.', 'Propose the changed call under a new call id or key.'),
   UNAUTHENTICATED: problem('denied', 401, 'abandon', 'The credential is missing or not valid',
-    'No `Authorization: Bearer` header, or a key that is unknown, expired or revoked.', 'Ask the operator for a key; never retry with the same one.'),
+    'No `Authorization: Bearer` header, a key that is unknown, expired or revoked, or a token that is not valid here.', 'Ask the operator for a key, or the issuer for a new token; never retry with the same one.'),
   WRONG_PLANE: problem('denied', 403, 'abandon', 'This credential does not work here',
     'Agents’ credentials work on the agent listener only, all others on the control listener, so that an agent can never approve itself.', 'Use the listener that belongs to the credential’s role.'),
   FORBIDDEN: problem('denied', 403, 'abandon', 'Policy does not allow this use of the tool',
@@ -143,6 +143,8 @@ export const problems = {
     'The calls of a turn share the caller’s patience, and it ended while those before this one ran. Nothing was sent for it.', 'Send the turn again with the same ids.'),
   UNAVAILABLE: problem('unavailable', 503, 'retry', 'The ledger could not record the call',
     'Nothing is sent unless its intent is durable. Nothing was sent.', 'Try again with the same ids after `Retry-After`.'),
+  ISSUER_UNAVAILABLE: problem('unavailable', 503, 'retry', 'The credential cannot be checked just now',
+    'The keys of the token’s issuer could not be fetched, and none that are recent enough are at hand. Nothing was sent.', 'Try again with the same ids after `Retry-After`.'),
   DRAINING: problem('unavailable', 503, 'retry', 'This replica is shutting down',
     'It takes no new calls. Nothing was sent.', 'Try again with the same ids; another replica answers.'),
   UPSTREAM_REJECTED: problem('rejected', 422, 'abandon', 'The service refused the call',
@@ -218,6 +220,14 @@ export function refuse(refused: ProblemCode, detail: string, more: Omit<Refusal,
 
 export function isRefusal(value: object): value is Refusal {
   return 'refused' in value;
+}
+
+/** A credential can be neither accepted nor refused now: the keys of its issuer are not to be had. Answered 503. */
+export class CredentialsUnavailable extends Error {
+  constructor() {
+    super('the keys of the issuer are not to be had');
+    this.name = 'CredentialsUnavailable';
+  }
 }
 
 /** The ledger could not make something durable; before dispatch it is answered 503, afterwards never. */

@@ -19,7 +19,7 @@ import { readOpenapi } from './http/control/openapi.js';
 import { buildControlServer } from './http/control/server.js';
 import { drain } from './http/drain.js';
 import { defaultLimits } from './http/server.js';
-import { createAuthenticator } from './identity/authenticator.js';
+import { openAuthenticator } from './authentication.js';
 import { openKeys } from './ledger/keys.js';
 import { openLedger } from './ledger/ledger.js';
 import { openWriteProbe, type WriteProbe } from './ledger/readiness.js';
@@ -164,7 +164,9 @@ export async function startGateway(config: Config, joints: Joints = {}): Promise
     store: store.chain, reader: records.chain, keys: signingKeys, owner: replica, leaseMs: config.execution.leaseMs,
     intervalMs: config.receipts.sealIntervalMs, checkpointMs: config.receipts.checkpointIntervalMs, log, sealed: metrics.sealed, broken: metrics.chainsBroken,
   });
-  const authenticator = createAuthenticator({ pepper, store: openKeys(store.pool), cacheMs: config.identity.keyCacheMs });
+  const authenticator = openAuthenticator({
+    pepper, store: openKeys(store.pool), keyCacheMs: config.identity.keyCacheMs, issuersFile: config.identity.issuersFile, resolve: joints.resolve, log,
+  });
   const limits = { ...defaultLimits, bodyBytes: config.limits.bodyBytes, depth: config.limits.depth, maxPatienceMs: config.execution.patienceMaxMs };
   const door = openDoor(parts);
   const agent = buildAgentServer({ door: joints.door?.(door) ?? door, authenticator, limits, log, metrics });

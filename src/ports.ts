@@ -214,7 +214,7 @@ export interface Health {
 export class BadCursor extends Error {}
 
 export interface Authenticator {
-  /** Null: no such key, expired or revoked. @param credential the text after `Bearer `. */
+  /** Null: not valid. @throws LedgerUnavailable, CredentialsUnavailable when that cannot be told. @param credential the text after `Bearer `. */
   authenticate(credential: string): Promise<Principal | null>;
 }
 

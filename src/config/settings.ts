@@ -56,6 +56,7 @@ export const configSchema = Type.Object({
     signing_keys_file: secretFile('signing_keys'),
   }),
   identity: section('Credentials.', {
+    issuers_file: optional('A file that says whose JWTs are accepted, and what their claims mean (docs/identity.md). Without one, only API keys are.', {}, { kind: 'path', expected: 'a path' }),
     key_cache: duration('1s', 'How long a key is taken as valid without asking the database; a revocation takes effect within it.', ['0ms', '60s']),
   }),
   limits: section('The size of what a caller may send and receive.', {

@@ -30,9 +30,9 @@ export function requireCredential(scope: App, plane: Plane, authenticator: Authe
 
 async function identify(request: FastifyRequest, plane: Plane, authenticator: Authenticator): Promise<Principal | Refusal> {
   const credential = bearer.exec(request.headers.authorization ?? '')?.[1];
-  if (credential === undefined) return refuse('UNAUTHENTICATED', 'The request has no header `Authorization: Bearer KEY`.');
+  if (credential === undefined) return refuse('UNAUTHENTICATED', 'The request has no header `Authorization: Bearer CREDENTIAL`.');
   const principal = await authenticator.authenticate(credential);
-  if (principal === null) return refuse('UNAUTHENTICATED', 'The key is unknown, expired or revoked.');
+  if (principal === null) return refuse('UNAUTHENTICATED', 'The key is unknown, expired or revoked, or the token is not valid here.');
   if (!admits[plane](principal.roles)) return refuse('WRONG_PLANE', `The role of this credential has no use on the ${plane} listener.`);
   return principal;
 }

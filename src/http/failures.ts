@@ -4,7 +4,7 @@
  */
 import { randomUUID } from 'node:crypto';
 import type { FastifyError, FastifyReply, FastifyRequest } from 'fastify';
-import { LedgerUnavailable, type Refusal, refuse } from '../errors.js';
+import { CredentialsUnavailable, LedgerUnavailable, type Refusal, refuse } from '../errors.js';
 import type { FieldError, Json } from '../model.js';
 import { BadCursor, type Log, type Plane } from '../ports.js';
 import { sendRefusal } from './reply.js';
@@ -27,6 +27,7 @@ export function noSuchRoute(_request: FastifyRequest, reply: FastifyReply): Fast
 
 function knownFailure(error: unknown, request: FastifyRequest, bodyBytes: number): Refusal | null {
   if (error instanceof LedgerUnavailable) return refuse('UNAVAILABLE', 'The ledger does not answer now.');
+  if (error instanceof CredentialsUnavailable) return refuse('ISSUER_UNAVAILABLE', 'The token can be neither accepted nor refused now.');
   if (error instanceof BadCursor) {
     const message = 'not a cursor of this list; take `next_cursor` of a page as it is';
     return refuse('INVALID_ENVELOPE', 'The cursor cannot be read.', { errors: [{ pointer: '/cursor', code: 'BAD_CURSOR', message }] });

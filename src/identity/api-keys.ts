@@ -80,6 +80,6 @@ export function combinesPlanes(held: readonly Role[]): boolean {
   return held.includes('agent') && held.some((role) => role !== 'agent');
 }
 
-function isName(text: string): boolean {
+export function isName(text: string): boolean {
   return text.length > 0 && text.length <= 256 && !/[\p{Cc}\p{Cs}]/u.test(text);
 }
