@@ -163,7 +163,7 @@ export function openCallers(house: House, history: History): Callers {
 function saidOf(body: Record<string, unknown>, http: number, askedAt: number): Said {
   const result = body['result'] ?? null;
   return {
-    askedAt, at: performance.now(), http, disposition: String(body['disposition']), next: String(body['next_action']), outcome: (body['outcome'] as string | null) ?? null,
+    askedAt, at: performance.now(), http, disposition: String(body['disposition']), next: String(body['next_action']), outcome: (body['outcome'] as string | null) ?? null, verified: body['verified'] === true,
     operationId: (body['operation_id'] as string | null) ?? null, code: (body['code'] as string | undefined) ?? null, result: JSON.stringify(result),
     receiptId: ((result as { receipt_id?: string } | null)?.receipt_id) ?? null, evidenceOfChange: body['evidence_of_change'] === true,
     receipts: (body['receipts'] as Said['receipts'] | undefined) ?? { decision: null, effect: null },

@@ -84,15 +84,20 @@ const answered: Check = ({ history }, effectsOf) => [
 /** Once an effect is known, whoever asks afterwards is told the same. */
 function steady(told: Told): Violation[] {
   if (told.intent.expects === 'read') return [];
-  const first = told.said.find(({ outcome }) => outcome === 'committed');
-  if (!first) return [];
-  const other = told.said.find((said) => said.askedAt > first.at && !same(said, first) && !silent.has(said.disposition));
-  return other ? [{ invariant: 3, what: `told ${brief(first)} and then ${brief(other)}: ${about(told)}` }] : [];
+  for (const first of told.said.filter(({ outcome }) => outcome === 'committed')) {
+    const other = told.said.find((said) => said.askedAt > first.at && !silent.has(said.disposition) && !follows(said, first));
+    if (other) return [{ invariant: 3, what: `told ${brief(first)} and then ${brief(other)}: ${about(told)}` }];
+  }
+  return [];
 }
 
 /** Says nothing about the call. */
 const silent = new Set(['unavailable', 'in_progress', 'rate_limited', 'failed']);
-const same = (one: Said, other: Said): boolean => one.operationId === other.operationId && one.outcome === other.outcome && (one.result === other.result || one.result === 'null');
+
+/** The same, but for the one thing that was said to be owed (semantics.md section 4, after a 2xx): a result that could not be read comes with its read-back. */
+const follows = (later: Said, first: Said): boolean =>
+  later.operationId === first.operationId && later.outcome === first.outcome && (later.verified || !first.verified)
+  && (later.result === first.result || (first.next === 'verify' && first.result === 'null'));
 const brief = ({ http, disposition, outcome, operationId, code, result }: Said): string => [http, disposition, outcome, code, operationId, result.slice(0, 80)].join(' ');
 
 const noEffect = new Set(['denied', 'rejected', 'budget_exhausted', 'cancelled', 'precondition_failed', 'transition_error', 'version_conflict', 'version_required', 'invalid_arguments', 'invalid_call', 'blocked_tool']);

@@ -9,6 +9,7 @@ export interface Said {
   disposition: string;
   next: string;
   outcome: string | null;
+  verified: boolean;
   operationId: string | null;
   code: string | null;
   /** Canonical enough to be compared: the JSON text of the result. */

@@ -10,12 +10,15 @@ import type { Intent } from '../../faults/plan.js';
  * gateway breaks the first by itself. If one of these passed unseen, the fault suite would call a gateway sound that pays twice.
  */
 const said = (change: Partial<Said> = {}): Said => ({
-  askedAt: 0, at: 10, http: 200, disposition: 'executed', next: 'continue', outcome: 'committed', operationId: 'op_1', code: null,
+  askedAt: 0, at: 10, http: 200, disposition: 'executed', next: 'continue', outcome: 'committed', verified: true, operationId: 'op_1', code: null,
   result: '{"receipt_id":"CR-1"}', receiptId: 'CR-1', evidenceOfChange: true, receipts: { decision: 'rcp_d', effect: 'rcp_e' }, ...change,
 });
 const refused = (disposition: string, http: number, code: string): Said => said({
-  http, disposition, code, next: 'abandon', outcome: null, operationId: null, result: 'null', receiptId: null, evidenceOfChange: false, receipts: { decision: 'rcp_d', effect: null },
+  http, disposition, code, next: 'abandon', outcome: null, verified: false, operationId: null, result: 'null', receiptId: null, evidenceOfChange: false, receipts: { decision: 'rcp_d', effect: null },
 });
+
+/** As the answer to a 2xx that could not be read, while its read-back is owed. */
+const owed = (change: Partial<Said> = {}): Said => said({ next: 'verify', verified: false, evidenceOfChange: false, result: 'null', receiptId: null, ...change });
 
 interface Change { intent?: Partial<Intent>; step?: Partial<Told['step']>; said?: Said[]; verdicts?: Verdict[]; cut?: number; final?: Said | null }
 function told(change: Change = {}): Told {
@@ -47,6 +50,8 @@ describe('an honest run', () => {
   const honest: [string, Evidence][] = [
     ['one effect, told twice', evidence([told({ said: [said(), said({ askedAt: 20, at: 30, disposition: 'replayed' })] })])],
     ['unknown first, an effect then', evidence([told({ said: [said({ http: 202, disposition: 'unknown', next: 'wait', outcome: 'unknown', result: 'null' }), said({ at: 20 })] })])],
+    ['without its result while a read-back is owed, with it then, and so for ever', evidence([told({ said: [owed(), owed({ askedAt: 20, at: 30, disposition: 'replayed' }), said({ askedAt: 40, at: 50 }), said({ askedAt: 60, at: 70, disposition: 'replayed' })] })])],
+    ['with its result, and verified then', evidence([told({ said: [owed({ result: '{"receipt_id":"CR-1"}', receiptId: 'CR-1' }), said({ askedAt: 20, at: 30 })] })])],
     ['refused as it was to be', evidence([told({ intent: { expects: 'refusal' }, said: [refused('denied', 404, 'NOT_FOUND')] })], { books: { credits: [] }, ledger: [] })],
     ['given up after a 503', evidence([told({ step: { givesUp: true }, said: [refused('unavailable', 503, 'UNAVAILABLE')], final: null })], { books: { credits: [] }, ledger: [] })],
     ['approved and sent', evidence([told({ intent: asking, verdicts: [verdict('approve')] })], { books: { credits: [credit({ amount: 15_000 })] } })],
@@ -68,6 +73,11 @@ describe('an honest run', () => {
     [3, 'refused, and in the books', evidence([told({ said: [refused('rejected', 422, 'UPSTREAM_REJECTED')], step: { givesUp: true } })])],
     [3, 'refused, where nothing was wrong with it', evidence([told({ said: [refused('denied', 404, 'NOT_FOUND')] })], { books: { credits: [] }, ledger: [] })],
     [3, 'another result the second time', evidence([told({ said: [said(), said({ askedAt: 20, at: 30, result: '{"receipt_id":"CR-1","amount":7}' })] })])],
+    [3, 'a result the second time, when nothing was owed', evidence([told({ said: [said({ result: 'null', receiptId: null }), said({ askedAt: 20, at: 30 })] })])],
+    [3, 'another result than the one that was owed and told', evidence([told({ said: [owed(), said({ askedAt: 20, at: 30 }), said({ askedAt: 40, at: 50, result: '{"receipt_id":"CR-1","amount":7}' })] })])],
+    [3, 'another result than the one that waited for its read-back', evidence([told({ said: [owed({ result: '{"receipt_id":"CR-9"}', receiptId: 'CR-9' }), said({ askedAt: 20, at: 30 })] })])],
+    [3, 'no result any more', evidence([told({ said: [said(), said({ askedAt: 20, at: 30, result: 'null' })] })])],
+    [3, 'verified, and then not', evidence([told({ said: [said(), said({ askedAt: 20, at: 30, verified: false })] })])],
     [3, 'another operation the second time', evidence([told({ said: [said(), said({ askedAt: 20, at: 30, operationId: 'op_2' })] })])],
     [3, 'unknown after it was known', evidence([told({ said: [said(), said({ askedAt: 20, at: 30, http: 202, disposition: 'unknown', outcome: 'unknown' }), said({ askedAt: 40, at: 50 })] })])],
     [3, 'another receipt than the books have', evidence([told({ said: [said({ receiptId: 'CR-9' })] })])],

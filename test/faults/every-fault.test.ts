@@ -193,4 +193,23 @@ describe('what is not known yet', () => {
     expect(verified).toMatchObject({ ...done, result: claimed.result });
     expect((await house.shop.books()).credits).toHaveLength(1);
   });
+
+  it('of an effect whose answer could not be read is told as executed without its result, which comes with the read-back that is owed, once; nothing else of the answer changes, and nothing after it', async () => {
+    await house.shop.fault({ tool: 'issue_credit', kind: 'truncate_body' });
+    await house.shop.fault({ tool: 'get_credit_receipt', kind: 'commit_then_500', times: 30 });
+    const session = unique('s');
+    const ask = (call: string): Promise<Sent> => open.agent.credit({ session_id: session, call_id: call });
+    const claimed = await ask('c-1');
+    const owed = { http: 200, outcome: 'committed', next_action: 'verify', verified: false, evidence_of_change: false, result: null };
+    expect(claimed).toMatchObject({ ...owed, disposition: 'executed', verify_with: { tool: 'get_credit_receipt' } });
+    expect(await ask('c-2')).toMatchObject({ ...owed, disposition: 'replayed', operation_id: claimed.operation_id, duplicate_of: 'c-1' });
+    const known = await open.agent.settled(claimed.operation_id as string, 15_000);
+    const [credit] = (await house.shop.books()).credits;
+    expect(known).toMatchObject({ ...done, operation_id: claimed.operation_id, result: { receipt_id: credit?.receipt_id, amount: 2500 } });
+    const changed = [...new Set([...Object.keys(claimed), ...Object.keys(known)])].filter((member) =>
+      JSON.stringify(claimed[member as keyof Sent]) !== JSON.stringify(known[member as keyof Sent]) && !['trace', 'header'].includes(member));
+    expect(changed.sort()).toEqual(['compensate', 'evidence_of_change', 'next_action', 'receipts', 'result', 'verified', 'verify_with']);
+    for (const call of ['c-1', 'c-2', 'c-3']) expect(await ask(call)).toMatchObject({ disposition: 'replayed', operation_id: claimed.operation_id, result: known.result, receipts: known.receipts, verified: true, next_action: 'continue' });
+    expect((await house.shop.books()).credits).toHaveLength(1);
+  });
 });
