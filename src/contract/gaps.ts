@@ -6,6 +6,10 @@ export function gap(question: string): string {
   return `GAP: ${question}`;
 }
 
+export function isGap(text: string): boolean {
+  return /^GAP(:|$)/.test(text);
+}
+
 /** Every open question of a document, in its order. */
 export function gapsIn(value: Json, path: Path = []): { path: Path; question: string }[] {
   if (typeof value === 'string') {

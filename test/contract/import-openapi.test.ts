@@ -225,6 +225,14 @@ describe('a choice', () => {
     }
     expect(imported(text).draft).toBe(imported(text).draft);
   });
+
+  test('of an operation that comes later does not change a name that the document itself has', () => {
+    const paths = (...ids: string[]): string => JSON.stringify({ openapi: '3.1.0', paths: Object.fromEntries(ids.map((operationId, index) => [`/p${index}`, { get: { operationId, responses: {} } }])) });
+    expect(imported(paths('list_orders')).tools).toEqual(['list_orders']);
+    const [first, second] = imported(paths('list_orders', 'list.orders')).tools;
+    expect(first).toBe('list_orders');
+    expect(second).toMatch(/^list_orders_[0-9a-f]{10}$/);
+  });
 });
 
 describe('what cannot be read is told with its place', () => {

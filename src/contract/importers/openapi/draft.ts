@@ -1,6 +1,7 @@
 /** A contract as YAML with comments: what a person goes on with. */
 import { Document, Pair, Scalar, YAMLMap, YAMLSeq, type Node } from 'yaml';
 import type { Json } from '../../../model.js';
+import { isGap } from '../../gaps.js';
 
 /** A value with the comment that stands above it. */
 export class Commented {
@@ -14,6 +15,15 @@ export type Draft = Json | Commented | Draft[] | { [name: string]: Draft };
 
 export function commented(comment: string, value: Draft): Commented {
   return new Commented(value, comment);
+}
+
+/** Above each question that nothing around it explains. */
+export function explained(draft: Draft): Draft {
+  if (draft instanceof Commented) return draft;
+  if (typeof draft === 'string') return isGap(draft) ? commented('The document does not say it. See what the service really takes or answers here, or ask its owner.', draft) : draft;
+  if (Array.isArray(draft)) return draft.map(explained);
+  if (typeof draft !== 'object' || draft === null) return draft;
+  return Object.fromEntries(Object.entries(draft).map(([name, member]) => [name, explained(member)]));
 }
 
 const width = 120;

@@ -41,18 +41,24 @@ export function operationsOf(root: JsonObject): Operation[] {
   return named(found);
 }
 
-/** Over all operations and not only the chosen ones, or a choice would change the names. */
+/**
+ * Over all operations and not only the chosen ones, or a choice would change the names. An id that is a name as it stands keeps it, whatever
+ * operations come to the document later.
+ */
 function named(operations: Operation[]): Operation[] {
-  const count = new Map<string, number>();
-  for (const { id, method, path } of operations) {
-    const name = toolName(id ?? `${method.toLowerCase()} ${path}`);
-    count.set(name, (count.get(name) ?? 0) + 1);
-  }
-  return operations.map((operation) => {
-    const { id, method, path } = operation;
-    const name = toolName(id ?? `${method.toLowerCase()} ${path}`);
-    return { ...operation, name: count.get(name) === 1 ? name : withHash(name, `${method} ${path}`) };
+  const plain = operations.map(({ id, method, path }) => ({ id, name: toolName(id ?? `${method.toLowerCase()} ${path}`) }));
+  const [names, ids] = [counted(plain.map(({ name }) => name)), counted(operations.map(({ id }) => id))];
+  return operations.map((operation, index) => {
+    const { id, name } = plain[index]!;
+    const own = names.get(name) === 1 || (id === name && ids.get(id) === 1);
+    return { ...operation, name: own ? name : withHash(name, `${operation.method} ${operation.path}`) };
   });
+}
+
+function counted<T>(values: readonly T[]): Map<T, number> {
+  const count = new Map<T, number>();
+  for (const value of values) count.set(value, (count.get(value) ?? 0) + 1);
+  return count;
 }
 
 const maxName = 64;

@@ -1,6 +1,7 @@
 /** Reading a document that may be anything: members, local references, texts that may stand in a contract. */
 import type { Json, JsonObject } from '../../../model.js';
 import { canonicalText } from '../../../canonical.js';
+import { isGap } from '../../gaps.js';
 import { isSchemaObject, resolve } from '../../schema-subset.js';
 import { mentionsEnvironment } from '../../upstream.js';
 
@@ -88,7 +89,7 @@ export function isPlainValue(value: Json, budget = { left: 2000 }, depth = 0): b
 }
 
 export function isPlainText(text: string): boolean {
-  return text.length <= 5000 && !/[\p{Cc}\p{Surrogate}\u2028\u2029\ufeff]/u.test(text) && !mentionsEnvironment(text) && !/^GAP(:|$)/.test(text);
+  return text.length <= 5000 && !/[\p{Cc}\p{Surrogate}\u2028\u2029\ufeff]/u.test(text) && !mentionsEnvironment(text) && !isGap(text);
 }
 
 /** In the order of the text, each once. */

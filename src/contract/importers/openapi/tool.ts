@@ -2,7 +2,7 @@
 import type { JsonObject } from '../../../model.js';
 import { gap } from '../../gaps.js';
 import { importAnswers, type ImportedAnswers } from './answers.js';
-import { commented, type Draft } from './draft.js';
+import { commented, type Draft, explained } from './draft.js';
 import type { Operation } from './operations.js';
 import { importRequest, type ImportedRequest } from './request.js';
 import type { Budget } from './schema.js';
@@ -27,7 +27,7 @@ export function importTool(root: JsonObject, operation: Operation, near: () => r
     ...(answers.notFound ? { not_found: 'status == 404' } : {}),
     result: answers.result,
   };
-  return commented(`${operation.method} ${clean(operation.path)}${operation.source['deprecated'] === true ? ', deprecated' : ''}`, members);
+  return commented(`${operation.method} ${clean(operation.path)}${operation.source['deprecated'] === true ? ', deprecated' : ''}`, explained(members));
 }
 
 function purpose({ source }: Operation): Draft {
@@ -104,7 +104,7 @@ function readback(key: string | null, reads: readonly Operation[]): Draft {
     `After a time-out, how is it found out whether this very call happened? ${near} If there is no such read, replace the whole member by ${otherwise}.`,
     {
       tool: gap('a read tool that finds what this operation left behind'),
-      args: commented('They, or `committed`, have to read operation.id, or last week’s equal effect is taken for this one.', gap('for instance { request_key: operation.id }')),
+      args: commented('They, or `committed`, have to read operation.id, or last week’s equal effect is taken for this one. Where the service never shows it, hold `committed` and `absent` against what was observed before.', gap('for instance { request_key: operation.id }')),
       committed: gap('over `result`: it happened, just as it was asked for'),
       absent: gap('over `result`: there is nothing of it'),
       settle_after: commented('For how long after the last byte may the service still commit?', gap('a duration such as 10s')),
