@@ -8,8 +8,8 @@ import { readdirSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { compileSource } from './contract/compile.js';
 import type { Catalogue } from './contract/plan.js';
+import type { Served } from './gate/served.js';
 import { LedgerUnavailable } from './errors.js';
-import type { Served } from './gate/parts.js';
 import { compileServed, type ServedOptions, type ShadowStatus } from './served.js';
 
 export interface CatalogueStore {

@@ -14,6 +14,7 @@ import type { Parts } from './gate/parts.js';
 import type { Ledger, Locks, SharedPauses } from './gate/ports.js';
 import { openApprovalDesk } from './gate/approval-desk.js';
 import { openReviewDesk } from './gate/review-desk.js';
+import { WaitingCalls } from './gate/waiting.js';
 import { buildAgentServer } from './http/agent/server.js';
 import { readOpenapi } from './http/control/openapi.js';
 import { buildControlServer } from './http/control/server.js';
@@ -27,6 +28,7 @@ import { openRecords } from './ledger/records.js';
 import { createSealer } from './ledger/seal.js';
 import { MemoryLocks } from './locks/memory-locks.js';
 import { openRedisLocks } from './locks/redis-locks.js';
+import { CancelRequestsReader } from './recovery/cancel-requests.js';
 import { Leases } from './recovery/leases.js';
 import { Sweeper } from './recovery/sweeper.js';
 import { createLog } from './telemetry/log.js';
@@ -139,6 +141,7 @@ export async function startGateway(config: Config, joints: Joints = {}): Promise
     locks,
     upstream: joints.upstream?.(upstream) ?? upstream,
     upstreamGate,
+    waiting: new WaitingCalls(),
     served: contracts.served,
     catalogueOf: contracts.earlier,
     retryAfterMs: (header) => parseRetryAfter(header, Date.now(), maxRetryAfterMs),
@@ -164,6 +167,7 @@ export async function startGateway(config: Config, joints: Joints = {}): Promise
     store: store.chain, reader: records.chain, keys: signingKeys, owner: replica, leaseMs: config.execution.leaseMs,
     intervalMs: config.receipts.sealIntervalMs, checkpointMs: config.receipts.checkpointIntervalMs, log, sealed: metrics.sealed, broken: metrics.chainsBroken,
   });
+  const cancelRequests = new CancelRequestsReader(parts);
   const authenticator = openAuthenticator({
     pepper, store: openKeys(store.pool), keyCacheMs: config.identity.keyCacheMs, issuersFile: config.identity.issuersFile, resolve: joints.resolve, log,
   });
@@ -179,6 +183,7 @@ export async function startGateway(config: Config, joints: Joints = {}): Promise
   await control.listen({ host: config.control.host, port: config.control.port });
   sweeper.start();
   receiptSealer.start();
+  void cancelRequests.run();
   const gauge = setInterval(() => {
     void store.countOpen().then(metrics.operationsOpen, () => undefined);
     void store.countReviews().then(metrics.reviewsOpen, () => undefined);
@@ -193,6 +198,7 @@ export async function startGateway(config: Config, joints: Joints = {}): Promise
       contracts.stop();
       const until = performance.now() + config.drain.timeoutMs;
       const swept = sweeper.stop();
+      cancelRequests.stop();
       // Still listening: who calls now is told 503 and when to come again, and is not left with a refused connection.
       await leases.idle(config.drain.timeoutMs);
       await drain(agent, Math.max(0, until - performance.now()));

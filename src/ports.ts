@@ -14,6 +14,8 @@ export interface Proposal {
   respondAsync?: boolean;
   /** Header `traceparent`, verbatim. */
   traceparent?: string;
+  /** Its caller has hung up: if it was not sent by then it is not sent. Of a turn or batch that was taken in everything goes on. */
+  gone?: AbortSignal;
 }
 
 /** The calls of one turn of a model, as a dialect found them in it. Nothing is checked yet: the parse stage does that. */

@@ -5,7 +5,7 @@ import { formatDiagnostics } from './contract/diagnostics.js';
 import { loadPolicyFolder, readSourceText } from './contract/load.js';
 import { addressProblems } from './contract/upstream-addresses.js';
 import { limitProblems, type ViewLimits } from './contract/views/limits.js';
-import type { Served } from './gate/parts.js';
+import type { Served } from './gate/served.js';
 import { loadPolicies } from './policy/cedar.js';
 import type { PolicyEngine } from './policy/decision.js';
 import { readPolicies } from './policy/read.js';

@@ -9,10 +9,11 @@ import { isRefusal } from '../errors.js';
 import type { Json, Principal } from '../model.js';
 import type { TurnCall } from '../ports.js';
 import type { Ordered } from './batch-order.js';
-import type { ParsedCall, ShapedCall, TurnContext } from './calls.js';
+import { authorizeTool } from './authorize.js';
+import type { ParsedCall, PermittedCall, ShapedCall, TurnContext } from './calls.js';
 import { entitiesOf, identifiable } from './entities.js';
 import { identityArguments } from './identity.js';
-import { callIdOf, parse, type TurnMembers } from './parse.js';
+import { callIdOf, parse, type Received, type TurnMembers } from './parse.js';
 import type { Parts } from './parts.js';
 import { Progress } from './progress.js';
 import { callScope } from './scope.js';
@@ -94,6 +95,15 @@ function look(parts: Parts, { principal, members, calls, names, cut }: Turn, pos
     meaning: write ? canonicalText([tool.name, identityArguments(tool, shaped.args)]) : null,
     occurrence: envelope.occurrence,
   };
+}
+
+/** A call whose turn has not come, as far as its words go. Null: it will be refused for them. */
+export function readAgain(parts: Parts, received: Received): PermittedCall | null {
+  const progress = new Progress(() => undefined);
+  const parsed = parse(parts, received, progress);
+  const shaped = isRefusal(parsed) ? parsed : validateShape(parsed, progress);
+  const permitted = isRefusal(shaped) ? shaped : authorizeTool(shaped.served.policy, shaped);
+  return isRefusal(permitted) ? null : permitted;
 }
 
 /** Told from the members alone: what is near to a misspelt name is looked for once, when the call is refused. */

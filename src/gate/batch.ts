@@ -5,11 +5,12 @@ import type { Answer, Disposition, Json, JsonObject } from '../model.js';
 import type { ProposedBatch, ProposedTurn, TurnAnswer, TurnCall } from '../ports.js';
 import { refusalAnswer } from './answer.js';
 import { type Ended, type Ending, type Mode, type NotLegal, type Ordered, runInOrder, type Stopped } from './batch-order.js';
-import { namesById, plan, type Planned, type Turn } from './batch-plan.js';
-import { callIdOf, mintCallId, parseBatch, parseTurn } from './parse.js';
+import { namesById, plan, type Planned, readAgain, type Turn } from './batch-plan.js';
+import { callIdOf, mintCallId, parseBatch, parseTurn, type Received } from './parse.js';
 import type { Parts } from './parts.js';
 import { call, callIfLegal, type CallOptions } from './pipeline.js';
 import { Progress } from './progress.js';
+import type { WaitingCall } from './waiting.js';
 
 export async function runBatch(parts: Parts, { body, principal, patienceMs }: ProposedBatch): Promise<TurnAnswer> {
   const parsed = parseBatch(parts, body);
@@ -51,14 +52,34 @@ class TurnRun {
   /** Versions that writes of this turn were proposed on and have moved on from just now, by entity. After one that was made before, others may have written. */
   private readonly movedFrom = new Map<string, Set<Json>>();
 
+  /** By position: its writes can be cancelled before their turn has come. */
+  private readonly waiting: (WaitingCall | undefined)[];
+
   constructor(private readonly parts: Parts, private readonly turn: Turn, patienceMs = parts.settings.patienceMs) {
     this.until = performance.now() + patienceMs;
     this.planned = plan(parts, turn);
+    this.waiting = turn.calls.map((_, position) => this.enter(position));
   }
 
   async results(): Promise<Answer[]> {
-    await runInOrder(this.planned.order, (call, mode) => this.run(call, mode));
+    try {
+      await runInOrder(this.planned.order, (call, mode) => this.run(call, mode));
+    } finally {
+      for (const waiting of this.waiting) waiting?.leave();
+    }
     return this.answers;
+  }
+
+  private enter(position: number): WaitingCall | undefined {
+    const ordered = this.planned.order.find((each) => each.position === position);
+    const given = this.turn.calls[position] as TurnCall;
+    if (!ordered?.write || 'unusable' in given) return undefined;
+    return this.parts.waiting.enter(this.turn.principal, () => readAgain(this.parts, this.received(ordered, given.members)));
+  }
+
+  private received(ordered: Ordered, members: Json): Received {
+    const { principal, members: turn } = this.turn;
+    return { principal, turn, members: this.onPresentVersion(ordered, members), context: this.planned.contexts[ordered.position] as Planned['contexts'][number] };
   }
 
   private async run(ordered: Ordered, mode: Mode): Promise<Ended | NotLegal> {
@@ -68,6 +89,7 @@ class TurnRun {
     const answered = 'unusable' in given ? plainRefusal(given, refuse('UNUSABLE_CALL', given.unusable)) : await this.decide(ordered, given.members, mode, (known) => { keys = known; });
     if ('deferredIn' in answered) return { notLegalIn: answered.deferredIn };
     this.answers[position] = answered;
+    this.waiting[position]?.leave();
     const ending = endingOf(answered);
     if (answered.disposition === 'executed' && ordered.write && 'members' in given) this.moved(keys, given.members);
     return { ending, keys, states: answered.states };
@@ -75,16 +97,14 @@ class TurnRun {
 
   /** One failure of ours is one position's answer: what the others did is not forgotten over it. */
   private async decide(ordered: Ordered, members: Json, mode: Mode, isOn: (keys: readonly string[]) => void) {
-    const { principal, members: turn } = this.turn;
-    const context = this.planned.contexts[ordered.position] as Planned['contexts'][number];
-    const received = { principal, turn, members: this.onPresentVersion(ordered, members), context };
+    const received = this.received(ordered, members);
     const forbids = (keys: readonly string[]): Refusal | undefined => {
       isOn(keys);
       const stopped = mode.stopped(keys);
       if (stopped) return predecessor[stopped];
       return mode.waited && performance.now() >= this.until ? notBegun : undefined;
     };
-    const options: CallOptions = { until: this.until, respondAsync: false, forbids };
+    const options: CallOptions = { until: this.until, respondAsync: false, forbids, waiting: this.waiting[ordered.position] };
     try {
       return mode.insist ? await call(this.parts, received, options) : await callIfLegal(this.parts, received, options);
     } catch (error) {

@@ -5,7 +5,7 @@
 import type { ApprovalRule, EntityPlan, ToolPlan } from '../contract/plan.js';
 import type { Refusal } from '../errors.js';
 import type { Json, JsonObject, Principal } from '../model.js';
-import type { Served } from './parts.js';
+import type { Served } from './served.js';
 import type { Found } from './ports.js';
 
 /** The members of a proposal around its arguments (protocol.md, "Proposing a call"). */

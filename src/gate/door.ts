@@ -4,6 +4,7 @@ import { isRefusal, refuse } from '../errors.js';
 import type { Answer, Principal } from '../model.js';
 import { operationAnswer, refusalAnswer, withinLimit } from './answer.js';
 import { cancelUnsent, isUnsent } from './cancel.js';
+import { asking, cancelAnywhere, waitingAs } from './cancel-waiting.js';
 import { decideResource, decideTool } from './authorize.js';
 import { runBatch, runTurn } from './batch.js';
 import { decidedOn } from './earlier.js';
@@ -17,14 +18,16 @@ import { sessionContext } from './session-context.js';
 import type { AgentDoor, TurnAnswer } from '../ports.js';
 
 const pollMs = 200;
+/** It is being moved at the same time: a few looks later it stands. */
+const cancelTries = 20;
 
 export function openDoor(parts: Parts): AgentDoor {
   const trim = (principal: Principal, answer: Answer): Answer => withinLimit(offering(parts, principal, answer), parts.settings.resultBytes);
   const trimAll = (principal: Principal, answer: TurnAnswer): TurnAnswer => ('results' in answer ? { results: answer.results.map((each) => trim(principal, each)) } : answer);
   return {
-    propose: async ({ body, principal, idempotencyKey, patienceMs, respondAsync }) =>
+    propose: async ({ body, principal, idempotencyKey, patienceMs, respondAsync, gone }) =>
       trim(principal, await call(parts, { body, principal, ...(idempotencyKey === undefined ? {} : { idempotencyKey }) }, {
-        until: performance.now() + (patienceMs ?? parts.settings.patienceMs), respondAsync: respondAsync ?? false,
+        until: performance.now() + (patienceMs ?? parts.settings.patienceMs), respondAsync: respondAsync ?? false, gone,
       })),
 
     batch: async (batch) => trimAll(batch.principal, await runBatch(parts, batch)),
@@ -34,8 +37,13 @@ export function openDoor(parts: Parts): AgentDoor {
       const until = performance.now() + patienceMs;
       for (;;) {
         const operation = await own(parts, principal, operationId);
-        if (!operation) return noSuchOperation();
         const left = until - performance.now();
+        if (!operation) {
+          if (waitingAs(parts, asking(principal, operationId)).length === 0) return noSuchOperation();
+          if (left <= 0) return refusalAnswer(refuse('IN_PROGRESS', 'The call waits and has not been sent. Ask for this operation again, or cancel it.'), reader(), operationId);
+          await parts.locks.heard(operationId, Math.min(left, pollMs));
+          continue;
+        }
         if (!isOpen(operation) || left <= 0) return trim(principal, operationAnswer(operation, { progress: reader(), as: 'reader' }));
         await parts.locks.heard(operation.id, Math.min(left, pollMs));
       }
@@ -50,8 +58,8 @@ export function openDoor(parts: Parts): AgentDoor {
 
     async cancel(principal, operationId) {
       let operation = await own(parts, principal, operationId);
-      while (operation && isUnsent(operation)) {
-        await cancelUnsent(parts, operation);
+      for (let n = 0; n < cancelTries && (operation ? isUnsent(operation) : await cancelAnywhere(parts, asking(principal, operationId))); n++) {
+        if (operation) await cancelUnsent(parts, operation);
         operation = await own(parts, principal, operationId);
       }
       if (!operation) return noSuchOperation();

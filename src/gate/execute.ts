@@ -22,22 +22,23 @@ import type { Run } from './run.js';
 import { resourceOf } from './resource.js';
 import { callScope } from './scope.js';
 import { guardTopic } from './turn.js';
+import type { WaitingCall } from './waiting.js';
 import { withdraw } from './withdraw.js';
 
 export type Reserved = { run: Run; place: Place; attemptId: string; sendBefore: number; topics: string[]; release(): void };
 
-/** Somebody else holds the operation or the entity, or what was observed has grown old in the line: look again. */
-export type Conflict = { conflict: 'exists' | 'guarded' | 'outdated' };
+/** Somebody else holds the operation or the entity, what was observed has grown old in the line, or it was cancelled: look again. */
+export type Conflict = { conflict: 'exists' | 'guarded' | 'outdated' | 'given_up' };
 
 /** The place comes first: whoever has written an intent sends at once, and waits for nobody. */
 async function reserve(
-  parts: Parts, call: AdmittedCall, until: number, progress: Progress, legalActions: (state: string) => string[],
+  parts: Parts, call: AdmittedCall, until: number, progress: Progress, legalActions: (state: string) => string[], waiting: WaitingCall,
 ): Promise<Reserved | Conflict | Refusal> {
-  const place = await parts.upstreamGate.enter(call.tool.upstream, { traffic: writeTraffic(call.tool), as: 'first', until });
+  const place = await parts.upstreamGate.enter(call.tool.upstream, { traffic: writeTraffic(call.tool), as: 'first', until, signal: waiting.signal });
   if ('closed' in place) return closedRefusal(place);
   let reserved: Reserved | Conflict | Refusal | undefined;
   try {
-    reserved = place.waited && outdated(call) ? { conflict: 'outdated' } : await reserveAt(place, parts, call, progress, legalActions);
+    reserved = place.waited && outdated(call) ? { conflict: 'outdated' } : await reserveAt(place, parts, call, progress, legalActions, waiting);
     return reserved;
   } finally {
     if (!reserved || !('run' in reserved)) place.leave();
@@ -45,9 +46,20 @@ async function reserve(
 }
 
 async function reserveAt(
-  place: Place, parts: Parts, call: AdmittedCall, progress: Progress, legalActions: (state: string) => string[],
+  place: Place, parts: Parts, call: AdmittedCall, progress: Progress, legalActions: (state: string) => string[], waiting: WaitingCall,
 ): Promise<Reserved | Conflict | Refusal> {
   if (parts.draining()) return refuse('DRAINING', 'This replica takes no new calls.');
+  if (!(await waiting.begin())) return { conflict: 'given_up' };
+  try {
+    return await reserveNow(place, parts, call, progress, legalActions, waiting);
+  } finally {
+    waiting.end();
+  }
+}
+
+async function reserveNow(
+  place: Place, parts: Parts, call: AdmittedCall, progress: Progress, legalActions: (state: string) => string[], waiting: WaitingCall,
+): Promise<Reserved | Conflict | Refusal> {
   const { settings } = parts;
   const fenceFrom = performance.now();
   const intent = intentOf(parts, call, progress, call.tool.render(callScope(call)));
@@ -57,6 +69,7 @@ async function reserveAt(
     if (reservation.because !== 'budget') return { conflict: reservation.because };
     return noExecutionsLeft(call.session, { limit: reservation.quota, used: reservation.used });
   }
+  waiting.leave();
   progress.decisionReceipt = intent.receipt.id;
   const { operation } = run;
   return { run, place, attemptId: intent.attemptId, sendBefore: fenceFrom + settings.sendWindowMs,

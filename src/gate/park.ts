@@ -17,9 +17,10 @@ import { predicateError } from './predicate-error.js';
 import type { Progress } from './progress.js';
 import { redactedText } from './receipts.js';
 import { callScope } from './scope.js';
+import type { WaitingCall } from './waiting.js';
 
 /** The operation as it waits. */
-export async function park(parts: Parts, call: AdmittedCall, progress: Progress): Promise<Operation | Conflict | Refusal> {
+export async function park(parts: Parts, call: AdmittedCall, progress: Progress, waiting: WaitingCall): Promise<Operation | Conflict | Refusal> {
   if (parts.draining()) return refuse('DRAINING', 'This replica takes no new calls.');
   let intent: Intent;
   try {
@@ -28,8 +29,10 @@ export async function park(parts: Parts, call: AdmittedCall, progress: Progress)
     if (error instanceof EvaluationError) return predicateError('http', error);
     throw error;
   }
-  const reservation = await parts.ledger.reserve(intent);
+  if (!(await waiting.begin())) return { conflict: 'given_up' };
+  const reservation = await parts.ledger.reserve(intent).finally(() => waiting.end());
   if (!reservation.reserved) return reservation.because === 'budget' ? noExecutionsLeft(call.session, { limit: reservation.quota, used: reservation.used }) : { conflict: reservation.because };
+  waiting.leave();
   progress.decisionReceipt = intent.receipt.id;
   const { tenant, id } = intent.operation;
   return (await parts.ledger.get(tenant, id)) ?? { conflict: 'exists' };

@@ -1,9 +1,10 @@
 /** The rooms that the path of a call walks through, and the numbers it keeps to. */
 import type { Catalogue } from '../contract/plan.js';
 import type { Json, StageName } from '../model.js';
-import type { PolicyEngine } from '../policy/decision.js';
 import type { Upstream } from '../upstream/exchange.js';
 import type { Ledger, Locks, UpstreamGate } from './ports.js';
+import type { Served } from './served.js';
+import type { WaitingCalls } from './waiting.js';
 
 /** Where the application set none of its own. */
 export interface BudgetLimits {
@@ -48,12 +49,6 @@ export interface GateLog {
   error(fields: object, message: string): void;
 }
 
-/** One set of contracts with the policies that came with it. A call keeps the one that it began with. */
-export interface Served {
-  catalogue: Catalogue;
-  policy: PolicyEngine;
-}
-
 export interface Parts {
   /** Of this process; owner of the leases that it holds. */
   replica: string;
@@ -62,6 +57,8 @@ export interface Parts {
   locks: Locks;
   upstream: Upstream;
   upstreamGate: UpstreamGate;
+  /** Of this process. */
+  waiting: WaitingCalls;
   /** The served contracts with the policies that came with them: swapped whole. */
   served(): Served;
   /** An earlier catalogue, by which an operation began. Null when the ledger does not have it. */

@@ -30,6 +30,8 @@ import { runRead } from './read-call.js';
 import type { CallSoFar } from './receipts.js';
 import { type Circumstances, refused } from './refused.js';
 import { Turn } from './turn.js';
+import { idOf, identifyAll, waitingAs } from './cancel-waiting.js';
+import type { Given, WaitingCall } from './waiting.js';
 import { type LegalActions, validateShape, validateWorld } from './validate.js';
 
 export interface CallOptions {
@@ -42,6 +44,10 @@ export interface CallOptions {
    * (semantics.md section 7, predecessors).
    */
   forbids?(keys: readonly string[]): Refusal | undefined;
+  /** By which a turn of calls has entered it already, before its own turn came; whoever entered it leaves it. */
+  waiting?: WaitingCall | undefined;
+  /** Its caller has hung up. */
+  gone?: AbortSignal | undefined;
 }
 
 /** Not legal in the present state, and nothing was answered or recorded: the turn may have another call that comes first. */
@@ -54,6 +60,8 @@ interface Walk {
   options: CallOptions;
   /** Give back what is not legal in the present state, instead of refusing it. */
   defers: boolean;
+  /** Null for a read: it has no effect that could be kept from happening. */
+  waiting: WaitingCall | null;
   refuse(call: CallSoFar | null, refusal: Refusal, circumstances?: Circumstances): Promise<Answer>;
 }
 
@@ -68,10 +76,14 @@ export function callIfLegal(parts: Parts, received: Received, options: CallOptio
 
 async function walk(parts: Parts, received: Received, options: CallOptions, defers: boolean): Promise<Answer | Deferred> {
   const progress = new Progress(parts.metrics.stage);
-  const answer = await guarded({
-    parts, progress, options, defers,
-    refuse: (sofar, refusal, circumstances) => refused(parts, progress, received.principal, sofar, refusal, circumstances),
-  }, received);
+  const walking: Walk = {
+    parts, progress, options, defers, waiting: null,
+    // What was given up has its answer; what its walk comes to afterwards is no verdict.
+    refuse: async (sofar, refusal, circumstances) => (walking.waiting?.over
+      ? refusalAnswer(refusal, progress)
+      : refused(parts, progress, received.principal, sofar, refusal, circumstances)),
+  };
+  const answer = await guarded(walking, received);
   if ('disposition' in answer) parts.metrics.call(progress.tool?.name ?? '', answer.disposition);
   return answer;
 }
@@ -92,7 +104,33 @@ async function guarded(walk: Walk, received: Received): Promise<Answer | Deferre
   const permitted = authorizeTool(shaped.served.policy, shaped);
   if (!passed(progress, 'authorize', permitted)) return walk.refuse(shaped, permitted);
 
-  const turn = new Turn(parts.locks, permitted, walk.options.until);
+  if (permitted.tool.effect === 'none') return turnOf(walk, permitted);
+  const waiting = walk.options.waiting ?? parts.waiting.enter(permitted.principal, () => permitted);
+  walk.waiting = waiting;
+  const hangUp = (): void => void waiting.hangUp();
+  walk.options.gone?.addEventListener('abort', hangUp);
+  if (walk.options.gone?.aborted) hangUp();
+  try {
+    const answer = waiting.over ?? (await waiting.unless(turnOf(walk, permitted)));
+    return 'up' in answer ? await givenUp(walk, permitted, answer) : answer;
+  } finally {
+    walk.options.gone?.removeEventListener('abort', hangUp);
+    if (!walk.options.waiting) waiting.leave();
+  }
+}
+
+/** Told at once; its walk ends by itself, without a place in any line and without an intent. */
+async function givenUp(walk: Walk, permitted: PermittedCall, given: Given): Promise<Answer> {
+  const { parts, progress } = walk;
+  progress.pass('execute', 'refuse');
+  if (given.up === 'cancelled') return operationAnswer(given.operation, { progress, as: 'proposer' });
+  return refused(parts, progress, permitted.principal, permitted, refuse('CANCELLED', 'Its caller hung up before it was sent. Nothing was sent.'));
+}
+
+async function turnOf(walk: Walk, permitted: PermittedCall): Promise<Answer | Deferred> {
+  const { parts, progress } = walk;
+  const turn = new Turn(parts.locks, permitted, walk.options.until, walk.waiting?.signal);
+  walk.waiting?.signal.addEventListener('abort', () => turn.leave()); // whoever stands behind it need not wait until its walk has ended
   try {
     return await inTurn(walk, permitted, turn);
   } catch (error) {
@@ -110,6 +148,7 @@ async function inTurn(walk: Walk, permitted: PermittedCall, turn: Turn): Promise
   let sighted = false;
   for (;;) {
     const earlier = await lookUp(walk.parts, permitted);
+    if (walk.waiting?.over) return refusalAnswer(busy(), walk.progress);
     if (isRefusal(earlier)) return walk.refuse(permitted, earlier);
     if (earlier.kind !== 'fresh') {
       turn.leave(); // it will change nothing: whoever stands behind it need not wait for its answer
@@ -118,6 +157,8 @@ async function inTurn(walk: Walk, permitted: PermittedCall, turn: Turn): Promise
       if (answer !== 'again') return answer;
       continue;
     }
+    const cancelled = await cancelledMeanwhile(walk, earlier.call);
+    if (cancelled) return cancelled;
     if (forbidden) return walk.refuse(permitted, forbidden);
     const distrusted = whereUntrusted(walk, earlier.call);
     if (distrusted) return walk.refuse(earlier.call, distrusted);
@@ -128,14 +169,33 @@ async function inTurn(walk: Walk, permitted: PermittedCall, turn: Turn): Promise
       sighted = true;
     }
     if (entered === 'late') entered = await turn.enter();
-    if (entered === 'late') return walk.refuse(permitted, busy());
+    if (entered === 'late') return stillBusy(walk, earlier.call);
     if (entered === 'waited') continue;
 
     // While another effect is open on the entity nothing is observed: it would be stale by the time it counts.
     const proposed = earlier.call.guarded ? 'again' : await proposal(walk, earlier.call, turn);
     if (proposed !== 'again') return proposed;
-    if (!(await turn.contend())) return walk.refuse(permitted, busy());
+    if (!(await turn.contend())) return stillBusy(walk, earlier.call);
   }
+}
+
+/** Its wait is over, and where an equal call still waits the operation that both would become is named: that one can be asked for, and cancelled. */
+async function stillBusy({ parts, progress, waiting }: Walk, fresh: FreshCall): Promise<Answer> {
+  const id = idOf(fresh);
+  await identifyAll(parts, fresh.principal);
+  const { tenant, id: principal } = fresh.principal;
+  const others = waitingAs(parts, { tenant, id, principal, subject: fresh.envelope.subject }).some((other) => other !== waiting);
+  return refusalAnswer(busy(), progress, others ? id : null);
+}
+
+/** The operation that it waited to become was cancelled, on another replica: it does not become the next one of its own accord. */
+async function cancelledMeanwhile({ parts, progress, waiting }: Walk, fresh: FreshCall): Promise<Answer | undefined> {
+  const before = waiting?.known?.id;
+  const id = idOf(fresh);
+  if (waiting) waiting.known = { fresh, id };
+  if (before === undefined || before === id) return undefined;
+  const ended = await parts.ledger.get(fresh.principal.tenant, before);
+  return ended?.reason === 'CANCELLED' ? operationAnswer(ended, { progress, as: 'again' }) : undefined;
 }
 
 /** That the session is marked is known only now, so policy is asked again about the tool itself: no other question may follow for one without an entity. */
@@ -184,7 +244,7 @@ async function proposal(walk: Walk, fresh: FreshCall, turn: Turn): Promise<Answe
   if (tool.effect === 'none') return runRead(parts, admitted, turn.until, progress, legalActions);
 
   if (admitted.approval) return parkedAnswer(walk, admitted);
-  const reserved = await reserveOrRefuse(parts, admitted, turn.until, progress, legalActions);
+  const reserved = await reserveOrRefuse(parts, admitted, turn.until, progress, legalActions, walk.waiting as WaitingCall);
   if ('conflict' in reserved) return 'again';
   if (isRefusal(reserved)) return walk.refuse(admitted, reserved);
 
@@ -210,7 +270,7 @@ async function overtaken(parts: Parts, fresh: FreshCall): Promise<boolean> {
 /** It needs an approval: durable, and not sent. */
 async function parkedAnswer(walk: Walk, admitted: AdmittedCall): Promise<Answer | 'again'> {
   const { parts, progress } = walk;
-  const parked = await park(parts, admitted, progress);
+  const parked = await park(parts, admitted, progress, walk.waiting as WaitingCall);
   if ('conflict' in parked) return 'again';
   if (isRefusal(parked)) return walk.refuse(admitted, parked);
   progress.pass('execute');

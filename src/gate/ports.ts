@@ -368,9 +368,20 @@ export interface Callbacks {
   defer(event: CallbackName, ms: number, operation: { tenant: string; id: string } | null): Promise<void>;
 }
 
+/** `subject` null: of whichever; its principal may name them. */
+export interface CancelRequest { tenant: string; id: string; principal: string; subject: string | null }
+
+/** From one replica to all, for about a second. */
+export interface CancelRequests {
+  ask(request: CancelRequest): Promise<void>;
+  list(): Promise<CancelRequest[]>;
+  forget(request: CancelRequest): Promise<void>;
+}
+
 /** All methods reject with LedgerUnavailable when nothing could be made durable. */
 export interface Ledger {
   readonly callbacks: Callbacks;
+  readonly cancelRequests: CancelRequests;
   find(query: {
     tenant: string; callKey: Buffer | null; identity: Buffer | null;
     seen: { principal: string; subject: string; sessionId: string; entity: string } | null;
@@ -462,6 +473,8 @@ export interface Entrance {
   as: 'first' | 'retry' | 'neither';
   /** How long it may wait for its place, on the clock of `performance.now()`. */
   until: number;
+  /** Ends the wait before. */
+  signal?: AbortSignal | undefined;
 }
 
 /** Held from before the intent of a write, or the sending of a read, until its exchange has ended. */
@@ -495,8 +508,8 @@ export interface SharedPauses {
 
 /** Queues and wakes; never decides. Losing it changes speed, not results. */
 export interface Locks {
-  /** FIFO within this process. Undefined: not within `patienceMs`. */
-  enter(key: string, patienceMs: number): Promise<{ waited: boolean; leave(): void } | undefined>;
+  /** FIFO within this process. Undefined: not within `patienceMs`, or `signal` came first. */
+  enter(key: string, patienceMs: number, signal?: AbortSignal): Promise<{ waited: boolean; leave(): void } | undefined>;
   /** One contender per key over all replicas; used only once the ledger has said that somebody else holds the key. */
   contend(key: string, patienceMs: number): Promise<{ release(): void } | undefined>;
   /** Wakes whoever hears `topic`, on every replica; best effort. */

@@ -10,7 +10,8 @@ import { nextActionMeanings } from '../next-actions.js';
 import type { SessionContextView } from '../ports.js';
 import { decideTool } from './authorize.js';
 import { dailyPurse, executionUse, sessionScope } from './budgets.js';
-import type { Parts, Served } from './parts.js';
+import type { Parts } from './parts.js';
+import type { Served } from './served.js';
 import type { SessionContext } from './ports.js';
 
 export async function sessionContext(parts: Parts, principal: Principal, asked: { id: string; subject?: string }): Promise<SessionContextView | Refusal> {

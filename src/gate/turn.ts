@@ -20,7 +20,8 @@ export class Turn {
   private handedOver: Promise<unknown> | undefined;
   private readonly key: string | undefined;
 
-  constructor(private readonly locks: Locks, call: PermittedCall, readonly until: number) {
+  /** @param signal ends its wait in line */
+  constructor(private readonly locks: Locks, call: PermittedCall, readonly until: number, private readonly signal?: AbortSignal) {
     const { queue } = call.identity;
     this.key = queue === null ? undefined : guardTopic(call.principal.tenant, queue);
   }
@@ -28,7 +29,7 @@ export class Turn {
   /** `waited`: others went first, so what was looked up before may be old. */
   async enter(patienceMs = this.left()): Promise<'entered' | 'waited' | 'late'> {
     if (!this.key || this.place) return 'entered';
-    const place = await this.locks.enter(this.key, patienceMs);
+    const place = await this.locks.enter(this.key, patienceMs, this.signal);
     if (!place) return 'late';
     this.place = place;
     return place.waited ? 'waited' : 'entered';

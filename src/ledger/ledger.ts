@@ -7,6 +7,7 @@ import type { Sessions } from '../ports.js';
 import { approveStatement, dispatchWith } from './approvals.js';
 import { forgetCallbacks, openCallbacks } from './callbacks.js';
 import { openChain } from './chain.js';
+import { openCancelRequests } from './cancel-requests.js';
 import { ailmentOf, type ConnectionOptions, createPool, errorKind, isReadOnly, LaneConnection, throughContention, Unwritable, type Statement } from './connection.js';
 import { handOverStatement, orphanGuardsStatement, renewStatement, takeStatement, toTaken, witnessStatement } from './due.js';
 import { moveStatement } from './entity-states.js';
@@ -147,6 +148,7 @@ export function openLedger(options: LedgerOptions, sealer: Sealer): LedgerStore 
     pool,
     callbacks: openCallbacks(plain, sealer),
     chain: openChain(plain, pool),
+    cancelRequests: openCancelRequests(plain),
     get,
     async find(query): Promise<Found> {
       const { callFingerprint, callOperation, current, ...rest } = await finds.add(query);

@@ -1,5 +1,5 @@
 /**
- * Refusals and finished reads: what needs no intent is recorded once, before its answer leaves. Of two equal reads that ran
+ * Refusals, finished reads and what was cancelled before it was reserved: what needs no intent is recorded once, before its answer leaves. Of two equal reads that ran
  * at the same time the first stands; the second writes nothing and is answered from the first.
  */
 import type { Entry } from '../gate/ports.js';
@@ -11,7 +11,7 @@ import type { Sealer } from './seal.js';
 const recordText = `
 with entry as materialized (
   select * from json_to_recordset($1::json) as e (
-    n integer, has_operation boolean, tenant text, operation_id text, identity bytea, generation integer, upstream_key text, state text, write_id uuid,
+    n integer, has_operation boolean, tenant text, operation_id text, identity bytea, generation integer, upstream_key text, effect text, state text, write_id uuid,
     attempts jsonb, outcome text, reason text, tool text, contract_version text, contract_digest text, catalogue_digest text, principal text,
     subject text, purpose text, session_id text, turn_id text, intent_id text, call_id text, fingerprint bytea, decision_receipt text,
     effect_receipt text, sealed_answer bytea)
@@ -22,7 +22,7 @@ inserted as (
     contract_digest, catalogue_digest, principal, subject, purpose, session_id, turn_id, intent_id, call_id, fingerprint, decision_receipt,
     effect_receipt, sealed_answer, settled_at)
   select
-    e.tenant, e.operation_id, e.identity, e.generation, e.upstream_key, 'none', e.state, e.write_id, e.attempts, e.outcome, e.reason, e.tool,
+    e.tenant, e.operation_id, e.identity, e.generation, e.upstream_key, e.effect, e.state, e.write_id, e.attempts, e.outcome, e.reason, e.tool,
     e.contract_version, e.contract_digest, e.catalogue_digest, e.principal, e.subject, e.purpose, e.session_id, e.turn_id, e.intent_id, e.call_id,
     e.fingerprint, e.decision_receipt, e.effect_receipt, e.sealed_answer, now()
   from entry e
@@ -64,7 +64,7 @@ export function recordStatement(entries: Entry[], sealer: Sealer, relaxed = fals
     const o = entry.operation;
     if (!o) return { n, has_operation: false };
     return {
-      n, has_operation: true, tenant: o.tenant, operation_id: o.id, identity: hex(o.identity), generation: o.generation, upstream_key: o.upstreamKey,
+      n, has_operation: true, tenant: o.tenant, operation_id: o.id, identity: hex(o.identity), generation: o.generation, upstream_key: o.upstreamKey, effect: o.effect,
       state: o.state, write_id: o.writeId, attempts: o.attempts, outcome: o.outcome, reason: o.reason, tool: o.tool,
       contract_version: o.contractVersion, contract_digest: o.contractDigest, catalogue_digest: o.catalogueDigest, principal: o.principal,
       subject: o.subject, purpose: o.purpose, session_id: o.sessionId, turn_id: o.turnId, intent_id: o.intentId, call_id: o.callId,

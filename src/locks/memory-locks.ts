@@ -8,7 +8,8 @@ export class MemoryLocks implements Locks {
   private readonly queues = new Map<string, Set<Wake>>();
   private readonly bells = new Map<string, Set<Wake>>();
 
-  async enter(key: string, patienceMs: number): Promise<{ waited: boolean; leave(): void } | undefined> {
+  async enter(key: string, patienceMs: number, signal?: AbortSignal): Promise<{ waited: boolean; leave(): void } | undefined> {
+    if (signal?.aborted) return undefined;
     const queue = this.queues.get(key);
     if (!queue) {
       this.queues.set(key, new Set());
@@ -17,13 +18,18 @@ export class MemoryLocks implements Locks {
     const entered = await new Promise<boolean>((resolve) => {
       const wake = (): void => {
         clearTimeout(timer);
+        signal?.removeEventListener('abort', giveUp);
         resolve(true);
       };
       // Whoever gives up is out of the line at once, so that no turn is ever given to somebody who has left.
-      const timer = setTimeout(() => {
+      const giveUp = (): void => {
+        clearTimeout(timer);
+        signal?.removeEventListener('abort', giveUp);
         queue.delete(wake);
         resolve(false);
-      }, patienceMs);
+      };
+      const timer = setTimeout(giveUp, patienceMs);
+      signal?.addEventListener('abort', giveUp);
       queue.add(wake);
     });
     return entered ? { waited: true, leave: once(() => this.next(key)) } : undefined;

@@ -70,7 +70,7 @@ export function openRedisLocks({ url, installation, onReachable }: RedisLocksOpt
   }
 
   return {
-    enter: (key, patienceMs) => near.enter(key, patienceMs),
+    enter: (key, patienceMs, signal) => near.enter(key, patienceMs, signal),
     async contend(name, patienceMs) {
       const key = `callgate:${installation}:lock:${name}`;
       const token = randomUUID();

@@ -9,16 +9,16 @@ export class Bulkhead {
 
   constructor(private readonly maxWaiting: number) {}
 
-  /** @param until on the clock of `performance.now()`. Undefined: no place within it, or too many wait already. */
-  async enter(limit: number, until: number): Promise<'entered' | 'waited' | undefined> {
+  /** @param until on the clock of `performance.now()`. Undefined: no place within it or before `signal`, or too many wait already. */
+  async enter(limit: number, until: number, signal?: AbortSignal): Promise<'entered' | 'waited' | undefined> {
     this.limit = limit;
     if (this.taken < limit && this.line.size === 0) {
       this.taken++;
       return 'entered';
     }
     const patienceMs = until - performance.now();
-    if (patienceMs <= 0 || this.line.size >= this.maxWaiting) return undefined;
-    return (await this.wait(patienceMs)) ? 'waited' : undefined;
+    if (patienceMs <= 0 || signal?.aborted || this.line.size >= this.maxWaiting) return undefined;
+    return (await this.wait(patienceMs, signal)) ? 'waited' : undefined;
   }
 
   leave(): void {
@@ -31,17 +31,22 @@ export class Bulkhead {
     }
   }
 
-  private wait(ms: number): Promise<boolean> {
+  private wait(ms: number, signal: AbortSignal | undefined): Promise<boolean> {
     return new Promise((resolve) => {
       const next = (): void => {
         clearTimeout(timer);
+        signal?.removeEventListener('abort', giveUp);
         resolve(true);
       };
       // Whoever gives up is out of the line at once, so that no place is ever given to somebody who has left.
-      const timer = setTimeout(() => {
+      const giveUp = (): void => {
+        clearTimeout(timer);
+        signal?.removeEventListener('abort', giveUp);
         this.line.delete(next);
         resolve(false);
-      }, ms);
+      };
+      const timer = setTimeout(giveUp, ms);
+      signal?.addEventListener('abort', giveUp);
       this.line.add(next);
     });
   }

@@ -52,7 +52,7 @@ export function openUpstreamGate(options: UpstreamGateOptions) {
     const service = serviceOf(name);
     const atFirst = shut(name, service, entrance);
     if (atFirst) return atFirst;
-    const entered = await service.places.enter(concurrency, entrance.until);
+    const entered = await service.places.enter(concurrency, entrance.until, entrance.signal);
     if (!entered) return { closed: 'busy', forMs: busyMs };
     const meanwhile = shut(name, service, entrance) ?? (entrance.as === 'retry' && !service.retries.spend() ? { closed: 'retry_ratio' as const, forMs: busyMs } : undefined);
     if (meanwhile) {

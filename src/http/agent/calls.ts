@@ -5,6 +5,7 @@ import { principalOf } from '../authentication.js';
 import type { Proposal } from '../../ports.js';
 import { readPreferences, reportApplied } from '../prefer.js';
 import { sendAnswer, sendRefusal, statusOf } from '../reply.js';
+import { goneSignal } from '../gone.js';
 import { readTraceparent } from '../traceparent.js';
 import type { AgentServerParts } from './parts.js';
 
@@ -23,6 +24,7 @@ export const callRoutes: FastifyPluginAsyncTypebox<AgentServerParts> = async (ap
       ...key,
       ...preferences,
       ...readTraceparent(headers['traceparent']),
+      gone: goneSignal(reply),
     });
     return sendAnswer(reportApplied(reply, preferences, statusOf(answer)), answer);
   });
