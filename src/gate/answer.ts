@@ -3,7 +3,7 @@ import { problems, type ProblemCode, type Refusal } from '../errors.js';
 import type { Answer, Disposition, Json, JsonObject, NextAction, OperationState, Outcome } from '../model.js';
 import type { ItemOutcomes } from './item-outcomes.js';
 import { timeOfId } from '../receipt-id.js';
-import type { Operation } from './ports.js';
+import type { Dossier, Operation } from './ports.js';
 import type { Progress } from './progress.js';
 import type { Resource } from './resource.js';
 import { pageOf, resultBytes } from './result-page.js';
@@ -70,6 +70,8 @@ export interface Told {
   compensate?: { tool: string; arguments: JsonObject };
   /** While it waits for it. */
   approval?: Omit<NonNullable<Answer['approval']>, 'expires_at'>;
+  /** Of an end without an effect: what it would have changed here, should it come to light after all. Never part of an answer. */
+  left?: Pick<Dossier, 'baseline' | 'items'>;
   /** What policy saw, for the re-check when it is told again; never part of an answer. */
   decided?: Decided | null;
 }

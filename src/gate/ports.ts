@@ -250,8 +250,9 @@ export interface Transition {
   mark?: Mark;
   /** Of `seen`, told to the session by its own write: nothing but the gateway could have told it. */
   told?: SeenEntity[];
-  /** Only with a move to `committed`; an operation moves an entity once. */
+  /** Only with a move to `committed`; an operation moves an entity once. `late`: it had let them go, and moves what is still where it found it. */
   moves?: EntityMove[];
+  late?: boolean;
   remembered?: Remembered;
   /** Only with a move to `committed`: no further call that means the same does those that are done. */
   items?: { identity: string; done: boolean }[];

@@ -9,9 +9,9 @@ import type { Disposition, Json, JsonObject, Outcome, Principal } from '../model
 import type { ReviewDesk, ReviewVerdict } from '../ports.js';
 import { newReviewId } from '../receipt-id.js';
 import { rememberedForMs } from './key-window.js';
-import { openRun } from './open-run.js';
+import { leftOf, openRun } from './open-run.js';
 import type { Parts } from './parts.js';
-import type { Decided, Dossier, ReviewCase, ReviewDecision, Reviews } from './ports.js';
+import type { Decided, ReviewCase, ReviewDecision, Reviews } from './ports.js';
 import { provesAbsence, type ReadBack, readBack } from './read-back.js';
 import { effectReceipt, personReceipt } from './receipts.js';
 import { evidenceDigest, options, renderReview } from './review-case.js';
@@ -86,10 +86,8 @@ function notDistinct({ operation, approvers }: ReviewCase, { id }: Principal): R
 
 /** Where the sealed request is gone (it had ended once, and was contradicted) what is left is enough to settle it, and nothing is read or sent. */
 async function runOf(parts: Parts, { operation }: ReviewCase): Promise<Run | null> {
-  return openRun(parts, { ...operation, dossier: operation.dossier ?? wiped });
+  return openRun(parts, operation, operation.dossier ?? leftOf(operation));
 }
-
-const wiped: Dossier = { request: null, args: {}, bound: {}, observed: {}, baseline: { entity: null, state: null, never: {} }, resource: null };
 
 function unfitVerdict({ tool }: Run, { decision, evidence, result }: ReviewVerdict): Refusal | undefined {
   const unfit = (pointer: string, message: string): Refusal => refuse('INVALID_ENVELOPE', `\`${pointer}\`: ${message}`, { errors: [{ pointer, code: 'unfit', message }] });

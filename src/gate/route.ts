@@ -9,7 +9,7 @@ import type { Json, JsonObject, OperationState } from '../model.js';
 import type { Decided, Told } from './answer.js';
 import type { Committed, Ended, Finding, ForReview, Unsent } from './finding.js';
 import { keptMoves } from './entities.js';
-import type { Decided as Decision, OpenedReview, SeenEntity, StoredAnswer, Transition } from './ports.js';
+import type { Decided as Decision, EntityMove, OpenedReview, SeenEntity, StoredAnswer, Transition } from './ports.js';
 import type { Aftermath } from './read-back.js';
 import { type ItemOutcomes, itemOutcomes, knownItems } from './item-outcomes.js';
 import { callAbout, itemsDone } from './items.js';
@@ -56,7 +56,9 @@ export async function settleCommitted(run: Run, evidence: Committed, decided?: D
   const settled = operation.state === 'committed' || (decided !== undefined && earlier?.verifyWith !== undefined);
   const moves = settled ? [] : keptMoves(run);
   const before = settled ? earlier : null;
-  const states = before?.states ?? { ...evidence.aftermath?.states, ...Object.fromEntries(moves.map(({ entity, to }) => [entity, to])) };
+  // What had ended has let its entities go: who knows where they are by now.
+  const late = operation.dossier === null;
+  const states = before?.states ?? (late ? {} : { ...evidence.aftermath?.states, ...Object.fromEntries(moves.map(({ entity, to }) => [entity, to])) });
   const own = states[run.dossier.baseline.entity ?? ''];
   const partial = itemsOf(run, evidence.result);
   const failed = new Set(partial?.items.filter(({ outcome }) => outcome === 'failed').map(({ key }) => key));
@@ -81,7 +83,7 @@ export async function settleCommitted(run: Run, evidence: Committed, decided?: D
     from: decided ? ['review'] : settled ? ['committed'] : ['sending', 'accepted', 'unknown'], to: 'committed', outcome: 'committed', verified: evidence.verified, effectSeen: true, reason: null,
     attempts: operation.attempts, answer: told as unknown as StoredAnswer, settle: true, dueInMs: evidence.owed ? firstLookMs : null, release: true,
     absentInMs: evidence.missingInMs ?? null, receipt, effectReceipt: receipt.id,
-    ...(settled ? {} : { ...seenAfter(run, evidence.aftermath, states), moves, ...rememberedAs(run) }),
+    ...(settled ? {} : { ...seenAfter(run, evidence.aftermath, states), moves, late, ...rememberedAs(run) }),
     items: itemsDone(run.dossier, partial),
     ...(evidence.result === null ? {} : marking(tool, operation)),
     ...undoKeyOf(run, undo),
@@ -142,7 +144,7 @@ export async function settleEnded(run: Run, ending: Ended, decided?: Decision): 
   const { operation, tool, parts } = run;
   const upstream = ending.body === undefined ? undefined : shownOf(parts, tool, run.dossier.args, ending.body);
   const told: Told = {
-    result: null, states: {}, legal_actions: [], ...trustOf(tool, upstream ?? null),
+    result: null, states: {}, legal_actions: [], ...trustOf(tool, upstream ?? null), ...left(run),
     problem: {
       code: ending.code, detail: ending.rule?.message ?? problems[ending.code].why,
       ...(ending.rule?.code ? { contractCode: ending.rule.code } : {}),
@@ -162,6 +164,12 @@ export async function settleEnded(run: Run, ending: Ended, decided?: Decision): 
     from: decided ? ['review'] : ['sending', 'accepted', 'unknown'], to: ending.state, outcome: ending.outcome, reason: ending.rule?.code ?? ending.code, attempts: operation.attempts,
     unknownAttempts: 0, answer: told as unknown as StoredAnswer, settle: true, refund: ending.neverSent ?? false, receipt, effectReceipt: receipt.id,
   });
+}
+
+/** The sealed request is wiped with the end, and late evidence may still come. */
+function left({ dossier: { baseline, items }, tool }: Run): Pick<Told, 'left'> {
+  if (!baseline.kept?.length && !items?.length && !tool.remembered) return {};
+  return { left: { baseline: { ...baseline, never: {} }, ...(items ? { items } : {}) } };
 }
 
 /** Not one byte was sent, and none will be: the world is not what was approved, or nobody approved it in time. */
@@ -205,12 +213,12 @@ export async function putDown(run: Run, dueInMs: number): Promise<boolean> {
 }
 
 /** An event says that it happened, of what had ended without an effect or is with a person already: it goes, or stays, there with a receipt that corrects. */
-export async function contradict(run: Run, callback: JsonObject): Promise<void> {
+export async function contradict(run: Run, callback: JsonObject, effect: { result: Json } | null): Promise<void> {
   const { operation, parts, tool } = run;
   const receipt = effectReceipt(parts, operation, { tool, args: run.dossier.args }, {
     disposition: 'review', outcome: 'committed', verified: false, attempts: operation.attempts, result: null, callback, reason: 'CONTRADICTED', corrects: operation.effectReceipt,
   });
-  await parts.ledger.witness(operation.attempt, receipt, newReview(run));
+  await parts.ledger.witness(operation.attempt, receipt, newReview(run), effect ? effectOf(run, effect.result) : undefined);
   parts.log.warn({ operation: operation.id, tool: operation.tool, reason: 'CONTRADICTED' }, 'a service tells of an effect that was not known of');
 }
 
@@ -220,6 +228,11 @@ export async function keepRefusal({ operation, parts, tool, dossier }: Run, call
     disposition: 'review', outcome: operation.outcome ?? 'unknown', verified: false, attempts: operation.attempts, result: null, callback, reason: operation.reason,
   });
   await parts.ledger.record({ receipts: [receipt] });
+}
+
+/** What it changes here, of an operation that had ended and let that go. */
+function effectOf(run: Run, result: Json): { moves: EntityMove[]; items: string[] } {
+  return { moves: keptMoves(run), items: itemsDone(run.dossier, itemsOf(run, result)).filter(({ done }) => done).map(({ identity }) => identity) };
 }
 
 /**
@@ -234,7 +247,7 @@ async function testify(run: Run, evidence: Committed | null): Promise<Standing> 
   const contradiction = effectReceipt(parts, operation, { tool, args: run.dossier.args }, {
     disposition: 'review', outcome: 'committed', verified: false, attempts, result: evidence?.result ?? null, reason: 'CONTRADICTED', corrects: current.effectReceipt,
   });
-  const state = await parts.ledger.witness(operation.attempt, contradiction, newReview(run), evidence ? { moves: keptMoves(run), items: itemsDone(run.dossier, itemsOf(run, evidence.result)).filter(({ done }) => done).map(({ identity }) => identity) } : undefined);
+  const state = await parts.ledger.witness(operation.attempt, contradiction, newReview(run), evidence ? effectOf(run, evidence.result) : undefined);
   if (evidence === null || state === null || !stillOpen.has(state)) return 'lost';
   return settleAsSuccessor(run, evidence, { ...current, attempts });
 }

@@ -291,7 +291,7 @@ function statementsOf(sorted: Sorted, sealer: Sealer): Statement[] {
   const marks = [...moves.flatMap(({ mark }) => mark ?? []), ...entries.flatMap(({ mark }) => mark ?? [])];
   const reads = entries.flatMap(readBy);
   const told = [...moves.flatMap(toldBy), ...entries.flatMap(toldByEntry)];
-  const moving = moves.flatMap(({ moves: each = [], ...written }) => each.map((move) => ({ ...written, move })));
+  const moving = moves.flatMap(({ moves: each = [], late = false, ...written }) => each.map((move) => ({ ...written, late, move })));
   const done = moves.flatMap(({ items = [], ...written }) => (items.length > 0 ? [{ ...written, items }] : []));
   const remembering = moves.flatMap(({ remembered, ...written }) => (remembered ? [{ ...written, remembered }] : []));
   const lock = lockStatement(moves, meant);

@@ -10,8 +10,8 @@ import type { Statement } from './connection.js';
 
 const lockText = `
 with settling as materialized (
-  select o.tenant, o.operation_id, o.budget_scope, s.refund
-  from json_to_recordset($1::json) as s (tenant text, operation_id text, refund boolean)
+  select o.tenant, o.operation_id, o.budget_scope, s.refund, s.late_keys
+  from json_to_recordset($1::json) as s (tenant text, operation_id text, refund boolean, late_keys text[])
   join operations o on o.tenant = s.tenant and o.operation_id = s.operation_id
 ),
 reserving as materialized (
@@ -29,6 +29,8 @@ select k.tenant, k.guard_key, null, gen_random_uuid(), 0
 from (
   select r.tenant, k.guard_key from reserving r cross join lateral unnest(r.guard_keys) as k (guard_key)
   union
+  select s.tenant, k.guard_key from settling s cross join lateral unnest(s.late_keys) as k (guard_key)
+  union
   select h.tenant, h.guard_key from settling s join guards h on h.tenant = s.tenant and h.operation_id = s.operation_id) k
 where (select count(*) from purse) >= 0
 order by k.tenant, k.guard_key
@@ -42,7 +44,9 @@ export function lockStatement(transitions: Transition[], intents: Intent[]): Sta
     name: 'lock',
     text: lockText,
     values: [
-      JSON.stringify(settling.map(({ tenant, operationId, refund }) => ({ tenant, operation_id: operationId, refund: refund ?? false }))),
+      JSON.stringify(settling.map(({ tenant, operationId, refund, late, moves = [] }) => ({
+        tenant, operation_id: operationId, refund: refund ?? false, late_keys: late ? moves.map(({ entity }) => entity) : [],
+      }))),
       JSON.stringify(intents.map(({ operation, budget, guardKeys }) => ({ tenant: operation.tenant, budget_scope: budget?.scope ?? null, guard_keys: guardKeys }))),
     ],
   };

@@ -6,7 +6,7 @@
 import type { Operation, KeptCallback } from '../gate/ports.js';
 import type { Parts } from '../gate/parts.js';
 import { read, type Told } from '../gate/callback-evidence.js';
-import { openRun } from '../gate/open-run.js';
+import { leftOf, openRun } from '../gate/open-run.js';
 import { contradict, keepRefusal, route } from '../gate/route.js';
 import type { Run } from '../gate/run.js';
 import { runScope } from '../gate/run.js';
@@ -20,7 +20,7 @@ const longestMs = 60_000;
 export async function follow(parts: Parts, kept: KeptCallback): Promise<void> {
   const { callbacks } = parts.ledger;
   const operation = kept.event && await callbacks.operation(kept.key);
-  const run = operation && await openRun(parts, { ...operation, dossier: operation.dossier ?? leftOf(operation) });
+  const run = operation && await openRun(parts, operation, operation.dossier ?? leftOf(operation));
   if (!kept.event || !operation || !run) {
     if (kept.ageMs < keepMs) return callbacks.defer(kept, backoffMs(kept), operation);
     parts.log.warn({ service: kept.service, event: kept.id }, 'a callback was kept in vain: no operation has come to it');
@@ -48,19 +48,13 @@ function backoffMs({ tries }: KeptCallback): number {
   return Math.min(longestMs, firstMs * 2 ** Math.min(tries, 10)) * (0.75 + Math.random() / 2);
 }
 
-/** The sealed request is gone with the end of the operation; where policy saw a resource, its arguments are kept with the answer. */
-function leftOf({ answer }: Operation): NonNullable<Operation['dossier']> {
-  const decided = answer?.['decided'] as { args?: NonNullable<Operation['dossier']>['args'] } | null | undefined;
-  return { request: null, args: decided?.args ?? {}, bound: {}, observed: {}, baseline: { entity: null, state: null, never: {} }, resource: null };
-}
-
 /** Against what has settled, or is with a person. */
 async function weigh(run: Run, told: Told, wiped: boolean): Promise<'agrees' | 'contradicts' | 'says_nothing'> {
   const { parts, operation } = run;
   // An effect that cannot be ruled out any more is taken for one: a person looks, and nothing is sent.
   const effect = told.proves === 'committed' || (told.proves === 'unclear' && wiped);
   if (effect && operation.state !== 'committed') {
-    await contradict(run, told.event);
+    await contradict(run, told.event, told.proves === 'committed' ? told : null);
     announceSettled(parts, operation);
     return operation.state === 'review' ? 'agrees' : 'contradicts';
   }

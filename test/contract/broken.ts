@@ -454,6 +454,13 @@ export const broken: Broken[] = [
     at: 'readback:',
   },
   {
+    code: 'CG101',
+    what: 'a summary for a person of something else than the arguments',
+    from: 'by: application, expires: 10m, summary: "Credit {args.amount}',
+    to: 'by: application, expires: 10m, summary: "Credit {order.refundable}',
+    at: 'Credit {order.refundable}',
+  },
+  {
     code: 'CG413',
     what: 'items that are tried again without a key that is honoured',
     from: "    idempotency: { honoured: true, window: 24h }\n    effects:\n      creates: one void of the credit, keyed by operation.id\n",

@@ -111,6 +111,57 @@ describe('approvals', () => {
     expect(await creditsOf(order)).toHaveLength(1);
   });
 
+  it('by the client: the application answers for it here, and the agent itself cannot', async () => {
+    const asked = await openGateway(house, { CALLGATE_CONTRACTS_FOLDER: contractsOf([['by: application, expires: 10m', 'by: client, expires: 10m']]) }, listening);
+    try {
+      const { answer, id, operation, order } = await parked(15_000, asked);
+      expect(answer).toMatchObject({ next_action: 'ask', approval: { by: 'client', summary: `Credit 15000 GBP to ${order}` } });
+      const verdict = { decision: 'approve', expected_digest: answer.approval?.digest };
+      expect(await decide(desk('agent', asked), id, verdict)).toMatchObject({ http: 403, code: 'WRONG_PLANE' });
+      expect(await asked.agent.post(`/v1/approvals/${id}/decision`, JSON.stringify(verdict))).toMatchObject({ http: 404, code: 'ROUTE_NOT_FOUND' });
+      expect(await creditsOf(order)).toEqual([]);
+      expect(await decide(desk('application', asked), id, verdict)).toMatchObject({ http: 200, approved_by: ['application'] });
+      await until(async () => (await asked.agent.get(`/v1/operations/${operation}`)).disposition !== 'approval_required', 15_000);
+      expect(await asked.agent.settled(operation)).toMatchObject({ disposition: 'executed', verified: true });
+      expect(await creditsOf(order)).toHaveLength(1);
+    } finally {
+      await asked.gateway.close();
+    }
+  });
+
+  it('taken back after it was approved and before it is sent, it is never sent; afterwards it is too late', async () => {
+    let away = false;
+    const remote = await openGateway(house, { CALLGATE_APPROVALS_DISPATCH_TRIES: '1000', CALLGATE_RECONCILE_BACKOFF_FIRST: '50ms' }, {
+      upstream: (upstream) => ({
+        send: (request, options) => (away && request.method === 'GET' ? Promise.resolve({ kind: 'failure', sent: false, reason: 'refused', ms: 1 }) : upstream.send(request, options)),
+        close: () => upstream.close(),
+      }),
+    });
+    await open.gateway.close(); // or it would be the one that sends
+    try {
+      const { id, operation, order } = await parked(15_000, remote);
+      const { digest } = await approvalOf(id, remote);
+      away = true;
+      expect(await decide(desk('application', remote), id, { decision: 'approve', expected_digest: digest })).toMatchObject({ http: 200, state: 'approved' });
+      let taken: Sent;
+      do taken = await decide(desk('reviewer', remote), id, { decision: 'revoke', reason: 'the customer called', expected_digest: digest });
+      while (taken.code === 'IN_PROGRESS');
+      expect(taken).toMatchObject({ http: 200, state: 'revoked', ended: { by: 'reviewer-1', because: 'the customer called' } });
+      away = false;
+      expect(await remote.agent.get(`/v1/operations/${operation}`)).toMatchObject({ http: 403, code: 'APPROVAL_REVOKED', outcome: 'not_committed' });
+      const next = await parked(15_000, remote); // which is sent after it would have been
+      const verdict = { expected_digest: (await approvalOf(next.id, remote)).digest };
+      await decide(desk('application', remote), next.id, { decision: 'approve', ...verdict });
+      await until(async () => (await approvalOf(next.id, remote)).state === 'used', 15_000);
+      expect(await decide(desk('application', remote), next.id, { decision: 'revoke', ...verdict })).toMatchObject({ http: 409, code: 'ALREADY_DECIDED', detail: expect.stringContaining('has been sent') as string });
+      expect(await creditsOf(order)).toEqual([]);
+      await until(async () => (await creditsOf(next.order)).length === 1, 15_000);
+    } finally {
+      await remote.gateway.close();
+      open = await openGateway(house, {}, listening);
+    }
+  });
+
   it('nobody approves what they proposed, what they did not look at, or what is none of theirs', async () => {
     const { id, order } = await parked(45_000);
     const { digest } = await approvalOf(id);

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
-import { type Agent, type House, openGateway, openHouse, type Opened, type Sent } from '../support/gateway.js';
+import { type Agent, type House, openGateway, openHouse, type Opened, type Sent, unique } from '../support/gateway.js';
 import { extraOrder } from '../recovery/many-orders.js';
 import { until } from '../recovery/process.js';
 import { calmEnv, type Case, decide, decideNow, intoReview, type Review, reviewOf, seeing } from './reviews.js';
@@ -201,6 +201,21 @@ describe('the review queue', () => {
     expect(await desk.post(`/v1/reviews/${review}/decision`, '{"decision":"maybe"}')).toMatchObject({ http: 400, code: 'INVALID_ENVELOPE' });
     expect(await desk.post(`/v1/reviews/${review}/decision`, '{"decision":"abandon","decision":"committed"}')).toMatchObject({ http: 400, code: 'DUPLICATE_KEY' });
     expect((await reviewOf(desk, review)).state).toBe('open');
+  });
+
+  it('nor by whoever approved the call', async () => {
+    const order = extraOrder(n++);
+    sight.blind = true;
+    await house.shop.fault({ tool: 'issue_credit', kind: 'commit_then_drop' });
+    const parked = await open.agent.credit({ session_id: unique('s'), call_id: 'c-1', arguments: { order_id: order, amount: 15_000 } });
+    const { id, digest } = parked.approval as { id: string; digest: string };
+    expect(await desk.post(`/v1/approvals/${id}/decision`, JSON.stringify({ decision: 'approve', expected_digest: digest }))).toMatchObject({ http: 200 });
+    const answer = (): Promise<Sent> => open.agent.get(`/v1/operations/${parked.operation_id}`);
+    await until(async () => (await answer()).disposition === 'review', 15_000);
+    const review = (await answer()).review_id as string;
+    expect(await decideNow(desk, review, { decision: 'committed' })).toMatchObject({ http: 403, code: 'DISTINCT_PERSON_REQUIRED', detail: expect.stringContaining('approved it') as string });
+    expect(await decideNow(open.control(house.keys.secondReviewer), review, { decision: 'committed' })).toMatchObject({ http: 200 });
+    expect(await answer()).toMatchObject({ disposition: 'executed', outcome: 'committed' });
   });
 
   it('lists open ones in the order of their coming and decided ones newest first, a page at a time, of one tenant', async () => {

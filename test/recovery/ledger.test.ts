@@ -218,7 +218,7 @@ describe('plans', () => {
       fundStatement([{ tenant: 'acme', scope: 'principal:p', quota: 10 }]),
       reserveStatement(meant, sealer), transitionStatement(moves, sealer), recordStatement([{ receipts: [receipt(null)] }], sealer),
       toldStatement([{ written: { operationId: 'op_plan-1', writeId: randomUUID() }, own: true, seen }]),
-      moveStatement([{ tenant: 'acme', operationId: 'op_plan-1', writeId: randomUUID(), move: { service: 's', entity: 'e:1', from: 'A', to: 'B' } }]),
+      moveStatement([{ tenant: 'acme', operationId: 'op_plan-1', writeId: randomUUID(), late: true, move: { service: 's', entity: 'e:1', from: 'A', to: 'B' } }]),
       rememberStatement([{ tenant: 'acme', operationId: 'op_plan-1', writeId: randomUUID(), remembered: { principal: 'p', subject: '', sessionId: 's', tool: 't', entity: '' } }]),
       itemsStatement([{ tenant: 'acme', operationId: 'op_plan-1', writeId: randomUUID(), items: [{ identity: '00', done: true }, { identity: '01', done: false }] }]),
       findStatement(meant.map(({ operation, guardKeys }) => ({
