@@ -3,7 +3,7 @@
  * is looked at inside the deciding statement, and the last approval that is needed makes the call due in that same statement.
  */
 import { randomUUID } from 'node:crypto';
-import { refuse, type Refusal } from '../errors.js';
+import { LedgerUnavailable, refuse, type Refusal } from '../errors.js';
 import type { JsonObject, Principal } from '../model.js';
 import type { ApprovalDesk, ApprovalVerdict } from '../ports.js';
 import { openRun } from './open-run.js';
@@ -30,9 +30,17 @@ export function openApprovalDesk(parts: Parts, approvals: Approvals): ApprovalDe
         if (!found) return noSuchApproval;
         const refusal = barred(found, principal, verdict);
         if (refusal) return refusal;
-        if (!(await carryOut(parts, found, principal, verdict))) continue;
-        const after = await approvals.find(principal.tenant, id);
-        return after ? render(after) : noSuchApproval;
+        const receipt = await receiptOf(parts, found, principal, verdict);
+        // What is decided is told as decided, also where the ledger goes away before it can be read again: whoever is told 503 takes it for undone.
+        const again = (): Promise<ApprovalCase | null> => approvals.find(principal.tenant, id).catch(unlessAway);
+        try {
+          if (!(await carryOut(parts, found, principal, verdict, receipt))) continue;
+        } catch (error) {
+          const after = error instanceof LedgerUnavailable ? await again() : null;
+          if (!after?.receipts.some((kept) => kept['id'] === receipt.id)) throw error;
+          return render(after);
+        }
+        return render((await again()) ?? decided(found, principal, verdict));
       }
       return refuse('IN_PROGRESS', 'It is being decided or sent in this moment. Look at it again.');
     },
@@ -75,10 +83,21 @@ function closed({ state, approvedBy, ended, operation }: ApprovalCase, { id }: P
   return refuse('APPROVAL_CLOSED', `The call has ended: ${state}. It was not sent.`);
 }
 
+function unlessAway(error: unknown): null {
+  if (error instanceof LedgerUnavailable) return null;
+  throw error;
+}
+
+/** As it was found, with this verdict upon it. */
+function decided(of: ApprovalCase, { id }: Principal, { decision, reason = '' }: ApprovalVerdict): ApprovalCase {
+  if (decision !== 'approve') return { ...of, state: decision === 'reject' ? 'rejected' : 'revoked', ended: { by: id, at: new Date().toISOString(), because: reason } };
+  const approvedBy = [...of.approvedBy, id];
+  return { ...of, approvedBy, state: approvedBy.length >= of.needed ? 'approved' : 'pending' };
+}
+
 /** False: somebody moved it in this moment. */
-async function carryOut(parts: Parts, of: ApprovalCase, person: Principal, verdict: ApprovalVerdict): Promise<boolean> {
+async function carryOut(parts: Parts, of: ApprovalCase, person: Principal, verdict: ApprovalVerdict, receipt: Receipt): Promise<boolean> {
   const { operation } = of;
-  const receipt = await receiptOf(parts, of, person, verdict);
   if (verdict.decision !== 'approve') return end(parts, of, person, verdict, receipt);
   const approved = await parts.ledger.approve({ tenant: operation.tenant, operationId: operation.id, approval: of.id, digest: of.digest, by: person.id, receipt });
   if (approved?.enough) parts.locks.announce(dueTopic);

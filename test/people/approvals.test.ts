@@ -1,11 +1,13 @@
 import pg from 'pg';
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import type { RenderedRequest } from '../../src/contract/plan.js';
+import { LedgerUnavailable } from '../../src/errors.js';
 import type { Joints } from '../../src/main.js';
 import type { JsonObject } from '../../src/model.js';
 import { type Agent, type CallBody, type House, openGateway, openHouse, type Opened, type Sent, unique } from '../support/gateway.js';
 import { extraOrder } from '../recovery/many-orders.js';
 import { until } from '../recovery/process.js';
+import { openTcpProxy } from '../recovery/tcp-proxy.js';
 import { calmEnv } from './reviews.js';
 
 vi.mock('../../examples/retail/service/seed.js', async (original) => (await import('../recovery/many-orders.js')).manyOrders(await original()));
@@ -312,6 +314,41 @@ describe('approvals', () => {
       await other.gateway.close();
     }
   });
+
+  it.each(['approve', 'reject'])('whoever decided (%s) is told so, also when the ledger goes away right after it, or with its acknowledgement', async (decision) => {
+    const proxy = await openTcpProxy(house.databaseUrl);
+    let lost: 'nothing' | 'the ledger' | 'the acknowledgement' = 'nothing';
+    const losing = async <T>(work: Promise<T>): Promise<T> => {
+      const result = await work;
+      if (lost === 'the acknowledgement') throw new LedgerUnavailable(new Error('lost on the way'));
+      if (lost === 'the ledger') proxy.down();
+      return result;
+    };
+    // What it decides must not be taken up by anybody in the moment in which it is looked at.
+    const remote = await openGateway(house, { DATABASE_URL: proxy.url, CALLGATE_RECONCILE_SWEEP_INTERVAL: '1m' }, {
+      ledger: (ledger) => ({ ...ledger, approve: (given) => losing(ledger.approve(given)), transition: (given) => losing(ledger.transition(given)) }),
+    });
+    try {
+      for (const what of ['the ledger', 'the acknowledgement'] as const) {
+        const { id, operation, order } = await parked(15_000, remote);
+        const { digest } = await approvalOf(id, remote);
+        lost = what;
+        const told = await decide(desk('application', remote), id, { decision, expected_digest: digest });
+        [lost] = ['nothing'];
+        proxy.up();
+        expect(told).toMatchObject(decision === 'approve' ? { http: 200, approved_by: ['application'] } : { http: 200, state: 'rejected', ended: { by: 'application' } });
+        // A second decision is none, and says whose the first was.
+        expect(await decide(desk('application'), id, { decision, expected_digest: digest })).toMatchObject({ http: 409, code: 'ALREADY_DECIDED', detail: expect.stringContaining('`application`') as string });
+        await until(async () => (await open.agent.get(`/v1/operations/${operation}`)).disposition !== 'approval_required', 15_000);
+        expect(await open.agent.settled(operation)).toMatchObject({ disposition: decision === 'approve' ? 'executed' : 'denied' });
+        expect(await creditsOf(order)).toHaveLength(decision === 'approve' ? 1 : 0);
+      }
+    } finally {
+      proxy.up();
+      await remote.gateway.close();
+      await proxy.close();
+    }
+  }, 60_000);
 
   it('an approved call that cannot be sent yet is tried again, and then put before a person, who can have it sent', async () => {
     let away = true;
