@@ -172,7 +172,7 @@ it('what has no tenant has nothing of one: metrics, logs', async () => {
 it('an id of the other is an id of nobody', async () => {
   const mine = JSON.parse(await ask(`${replicas[0].controlUrl}/v1/operations?limit=1`, keys['tenant-a'].auditor)) as { items: { id: string; decision_receipt: string }[] };
   const { id, decision_receipt: receipt } = mine.items[0] as { id: string; decision_receipt: string };
-  const none = id.slice(0, -4) + 'zzzz';
+  const none = `${id.slice(0, -4)}zzzz`;
   for (const [url, key, made] of [
     [`${replicas[0].agentUrl}/v1/operations/`, keys['tenant-b'].agent, id], [`${replicas[1].controlUrl}/v1/operations/`, keys['tenant-b'].auditor, id],
     [`${replicas[1].controlUrl}/v1/receipts/`, keys['tenant-b'].auditor, receipt],
