@@ -5,6 +5,7 @@ import type { ToolPlan } from '../plan.js';
 import { isSchemaObject } from '../schema-subset.js';
 import { type GovernedTool, type Settlement, settlement } from './governed.js';
 import { blocks, code, duration, list, prose, table } from './markdown.js';
+import { unmappedReads, unmappedWrites } from './unmapped.js';
 import { inWords } from './words.js';
 
 export function toolSection({ plan, source }: GovernedTool): string {
@@ -173,10 +174,11 @@ function failures(plan: ToolPlan, { errors = [], not_found: missing }: ToolSourc
     next ? code(next) : '',
   ]);
   const absent = missing ? [[code(missing), 'refused, like what the caller may not see', code('NOT_FOUND'), code('ask')]] : [];
+  const unmapped = plan.effect === 'none' ? unmappedReads : unmappedWrites;
   return blocks(
     table(
       ['the service answers', 'means', 'code', 'next'],
-      [...mapped, ...absent, ...(plan.effect === 'none' ? defaultsOfReads : defaultsOfWrites)],
+      [...mapped, ...absent, ...unmapped.map(({ answers, means, code: own, next }) => [answers, means, own ? code(own) : '', code(next)])],
     ),
     retries(plan),
   );
@@ -189,16 +191,6 @@ const outcomes = {
   not_committed: 'nothing done',
   unknown: 'unknown',
 } as const;
-
-const defaultsOfReads = [['anything unreadable, 5xx, or nothing', 'asked again, then failed', '`READ_FAILED`', '`retry`']];
-const defaultsOfWrites = [
-  ['not reached', 'nothing done', '`UPSTREAM_UNREACHABLE`', '`retry`'],
-  ['any other 4xx', 'refused, nothing done', '`UPSTREAM_REJECTED`', '`abandon`'],
-  ['409 or 412 that is not told above, to a second attempt', 'unknown: settled as below', '', '`wait`'],
-  ['429', 'nothing done', '`RATE_LIMITED`', '`retry`'],
-  ['408, 425, any other 5xx, a reset, or nothing in time', 'unknown: settled as below', '', '`wait`'],
-  ['2xx that cannot be read', 'said to be done: looked for as below', '', '`wait`'],
-];
 
 function retries({ effect, retry: { attempts, elapsedMs } }: ToolPlan): string {
   const careful =

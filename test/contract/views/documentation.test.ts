@@ -2,6 +2,11 @@
 import { describe, expect, test } from 'vitest';
 import { compileFolder } from '../../../src/contract/compile.js';
 import { documentation } from '../../../src/contract/views/documentation.js';
+import { unmappedReads, unmappedWrites } from '../../../src/contract/views/unmapped.js';
+import type { ToolPlan } from '../../../src/contract/plan.js';
+import { problems } from '../../../src/errors.js';
+import { classify } from '../../../src/gate/classify.js';
+import type { Exchange } from '../../../src/upstream/exchange.js';
 import { code, fenced, prose, table } from '../../../src/contract/views/markdown.js';
 import { stateDiagram } from '../../../src/contract/views/state-diagram.js';
 import { catalogueOf, mutated, retailFolder } from '../fixture.js';
@@ -50,6 +55,23 @@ describe('the page of a service', () => {
   test('a read says nothing of approval or of unknown outcomes', () => {
     expect(section('convert_temperature')).not.toMatch(/#### (Approval|How an unknown)/);
     expect(section('convert_temperature')).not.toContain('is declared that it must never change');
+  });
+
+  test('lists what follows from every answer that the contract does not map, as the gate does it', () => {
+    const meant: Record<string, string> = { accepted: 'accepted, not done yet', claimed: 'said to be done: looked for as below', rejected: 'refused, nothing done', not_committed: 'nothing done', unknown: 'unknown: settled as below' };
+    const write: ToolPlan = { ...catalogue.tools.get('void_credit')!, errors: [], notFound: null, async: null };
+    const [credit, quote] = [section('void_credit'), section('quote_credit')];
+    for (let status = 200; status < 600; status++) {
+      const exchange: Exchange = { kind: 'response', sent: true, status, headers: {}, body: { unreadable: 'not_json' }, ms: 1 };
+      const own = unmappedWrites.filter(({ holds }) => holds(status));
+      expect(own.map(({ means }) => means), String(status)).toEqual([meant[classify(write, exchange, { unknownBefore: 0, scope: {} }).outcome]]);
+      expect(classify(write, exchange, { unknownBefore: 1, scope: {} }).outcome, String(status)).toBe(status >= 200 && status < 300 ? (status === 202 ? 'accepted' : 'claimed') : 'unknown');
+      expect(unmappedReads.filter(({ holds }) => holds(status)), String(status)).toHaveLength(1);
+      if (own[0]!.code) expect(problems[own[0]!.code as keyof typeof problems].next).toBe(own[0]!.next);
+    }
+    expect([unmappedWrites, unmappedReads].map((rows) => rows.filter(({ holds }) => holds(null)).length)).toEqual([1, 1]);
+    for (const { answers } of unmappedWrites) expect(credit).toContain(`| ${answers} |`);
+    for (const { answers } of unmappedReads) expect(quote).toContain(`| ${answers} |`);
   });
 
   test('a write without a read-back says that a person has to look, or that the key is used again', () => {
