@@ -30,6 +30,7 @@ import { MemoryLocks } from './locks/memory-locks.js';
 import { openRedisLocks } from './locks/redis-locks.js';
 import { CancelRequestsReader } from './recovery/cancel-requests.js';
 import { Leases } from './recovery/leases.js';
+import { retain } from './recovery/retention.js';
 import { Sweeper } from './recovery/sweeper.js';
 import { createLog } from './telemetry/log.js';
 import { createMetrics } from './telemetry/metrics.js';
@@ -157,6 +158,7 @@ export async function startGateway(config: Config, joints: Joints = {}): Promise
     tidy: () => store.tidy(config.execution.leaseMs),
     escalateReviews: () => store.escalateReviews(),
     adoptReviews: () => store.adoptReviews(config.approvals.reviewDeadlineMs),
+    retain: (stopped) => retain(store.erasures, config.retention.payloadsMs, stopped),
     intervalMs: config.reconcile.sweepIntervalMs, concurrency: sweepConcurrency,
     recovered: (state) => metrics.recovered(state === 'review' ? 'escalated' : state === 'unknown' || state === 'accepted' ? 'deferred' : 'settled'),
   });

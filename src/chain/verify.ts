@@ -37,6 +37,9 @@ export class Verification {
   /** Of the receipts after the last checkpoint, when the earliest was recorded. */
   private uncoveredSince = Number.POSITIVE_INFINITY;
   private end: EndLine | null = null;
+  private readonly erasedAt: Spans = [];
+  /** What notices in the chain say is erased. */
+  private readonly noticed: Spans = [];
   private readonly known: Map<number, Known>;
 
   /** @param after where the lines begin; the beginning of the chain where nothing is said */
@@ -62,6 +65,8 @@ export class Verification {
     for (const known of this.known.values()) {
       if (known.sequence > sequence) return this.at(sequence + 1, `the chain ends at ${sequence}, although sequence ${known.sequence} was known before: what came after was removed`);
     }
+    const unsaid = firstOutside(this.erasedAt, this.noticed);
+    if (unsaid !== null) return this.at(unsaid, 'its content was erased, and no notice in the chain says so');
     const { exported_at, checkpoint_interval_ms } = this.end.end;
     if (this.uncoveredSince < Date.parse(exported_at) - checkpoint_interval_ms - graceMs) {
       const from = (this.covered?.sequence ?? 0) + 1;
@@ -90,9 +95,17 @@ export class Verification {
     if (known && known.link !== link) return this.at(sequence, 'the chain has another link here than was known before: it was rewritten');
     this.head = { sequence, link };
     this.receipts++;
-    if (body === null) this.erased++;
+    if (body === null) this.noteErased(sequence);
+    else if (header.kind === 'erasure') this.noticed.push(...spansIn(body).filter(([, last]) => last < sequence));
     this.uncoveredSince = Math.min(this.uncoveredSince, Date.parse(header.recorded_at));
     return null;
+  }
+
+  private noteErased(sequence: number): void {
+    this.erased++;
+    const last = this.erasedAt.at(-1);
+    if (last && last[1] === sequence - 1) last[1] = sequence;
+    else this.erasedAt.push([sequence, sequence]);
   }
 
   private outOfPlace(sequence: number): Broken | null {
@@ -157,6 +170,28 @@ function agree(header: Header, body: string): boolean {
   const { previous: _previous, sequence: _sequence, digest: _digest, ...repeated } = header;
   const content = read.value;
   return Object.entries(repeated).every(([name, value]) => content[name] === value);
+}
+
+/** From and to, both inclusive. */
+type Spans = [number, number][];
+
+function spansIn(notice: string): Spans {
+  const { erased } = JSON.parse(notice) as { erased?: Json };
+  return Array.isArray(erased) ? erased.filter((span): span is [number, number] => Array.isArray(span) && span.length === 2 && span.every(isCount)) : [];
+}
+
+/** @param inner in order. */
+function firstOutside(inner: Spans, outer: Spans): number | null {
+  const covers = [...outer].sort(([a], [b]) => a - b);
+  let n = 0;
+  let covered = -1;
+  for (const [first, last] of inner) {
+    for (let at = first; at <= last; at = covered + 1) {
+      for (let cover = covers[n]; cover && cover[0] <= at; cover = covers[++n]) covered = Math.max(covered, cover[1]);
+      if (covered < at) return at;
+    }
+  }
+  return null;
 }
 
 /** One line of a file. Null: it is none of an export. */

@@ -45,6 +45,8 @@ const usage = `callgate: the model proposes; Callgate decides, executes at most 
                                                 offline: is every receipt there, as it was written; exit 1 at the first that is not
   callgate receipts reconcile FILE --seen FILE [--tool NAME]
                                                 effects that a service saw and receipts do not have, and the other way round; exit 1 if any
+  callgate receipts erase --tenant T --subject S --by PERSON [--config FILE]
+                                                what receipts and stored answers say about a person; identities, outcomes and proofs stay
   callgate receipts keygen [--keys FILE] [--id ID]
                                                 the keys that sign receipts: new ones, or FILE with another that takes over
   callgate dev                                  everything for development: embedded Postgres, example service, keys

@@ -1,13 +1,14 @@
 import { readFileSync } from 'node:fs';
 import { addKey, readKeyRing } from '../chain/keys.js';
+import { eraseSubject } from './receipts-erase.js';
 import { exportReceipts } from './receipts-export.js';
 import { reconcileReceipts } from './receipts-reconcile.js';
-import { readArgs, UsageError } from './usage.js';
+import { readArgs, readConfig, UsageError } from './usage.js';
 import { verifyReceipts } from './receipts-verify.js';
 
 const overlapMs = 24 * 3_600_000;
 
-/** `callgate receipts VERB`: for those who have to be convinced. All but `export` work without the gateway. */
+/** `callgate receipts VERB`: for those who have to be convinced. All but `export` and `erase` work without the gateway and its database. */
 export async function receipts([verb, ...args]: string[]): Promise<number> {
   switch (verb) {
     case 'export': {
@@ -25,6 +26,11 @@ export async function receipts([verb, ...args]: string[]): Promise<number> {
       if (!file || !values.seen) throw new UsageError('the file of an export and --seen are needed');
       return reconcileReceipts(file, values.seen, values.tool ?? []);
     }
+    case 'erase': {
+      const { values } = readArgs(args, { config: { type: 'string' }, tenant: { type: 'string' }, subject: { type: 'string' }, by: { type: 'string' } });
+      if (!values.tenant || !values.subject || !values.by) throw new UsageError('--tenant, --subject and --by are needed');
+      return eraseSubject(readConfig(values.config), { tenant: values.tenant, subject: values.subject, by: values.by });
+    }
     case 'keygen': {
       const { values } = readArgs(args, { keys: { type: 'string' }, id: { type: 'string' } });
       const now = new Date();
@@ -32,7 +38,7 @@ export async function receipts([verb, ...args]: string[]): Promise<number> {
       console.log(JSON.stringify(addKey(values.keys === undefined ? null : readText(values.keys), id, now, overlapMs)));
       return 0;
     }
-    default: throw new UsageError('the verbs are `export`, `verify`, `reconcile` and `keygen`; see `callgate help`');
+    default: throw new UsageError('the verbs are `export`, `verify`, `reconcile`, `erase` and `keygen`; see `callgate help`');
   }
 }
 

@@ -108,7 +108,8 @@ export interface Operation {
 
 export interface Receipt {
   id: string;
-  kind: 'decision' | 'effect';
+  /** `erasure`: what is going to be erased, and why. */
+  kind: 'decision' | 'effect' | 'erasure';
   tenant: string;
   operationId: string | null;
   sessionId: string;

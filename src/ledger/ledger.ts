@@ -4,6 +4,7 @@ import type { ChainStore } from '../chain/sealer.js';
 import type { CallAlias, ChargedRefusal, Entry, Found, Intent, Ledger, Operation, Purse, Reservation, Transition, TurnDraw } from '../gate/ports.js';
 import type { OperationState } from '../model.js';
 import type { Sessions } from '../ports.js';
+import type { Erasures } from '../recovery/retention.js';
 import { approveStatement, dispatchWith } from './approvals.js';
 import { forgetCallbacks, openCallbacks } from './callbacks.js';
 import { openChain } from './chain.js';
@@ -11,6 +12,7 @@ import { openCancelRequests } from './cancel-requests.js';
 import { ailmentOf, type ConnectionOptions, createPool, errorKind, isReadOnly, LaneConnection, throughContention, Unwritable, type Statement } from './connection.js';
 import { handOverStatement, orphanGuardsStatement, renewStatement, takeStatement, toTaken, witnessStatement } from './due.js';
 import { moveStatement } from './entity-states.js';
+import { openErasures, type SubjectErasures } from './erasures.js';
 import { type FindQuery, type FoundRow, findStatement, toFoundRows } from './find.js';
 import { doneItemsStatement, itemsStatement } from './items.js';
 import { type ErrorKind, Lane } from './lane.js';
@@ -44,6 +46,7 @@ export interface LedgerStore extends Ledger {
   readonly pool: pg.Pool;
   readonly sessions: Sessions;
   readonly chain: ChainStore;
+  readonly erasures: Erasures & SubjectErasures;
   take(owner: string, leaseMs: number, limit: number): Promise<Operation[]>;
   renew(owner: string, leaseMs: number, held: { tenant: string; id: string; fence: number }[]): Promise<void>;
   handOver(owner: string): Promise<void>;
@@ -119,16 +122,18 @@ export function openLedger(options: LedgerOptions, sealer: Sealer): LedgerStore 
 
   /** All of it or nothing; what fails is rolled back, whoever made it fail. */
   function whole<T>(work: (client: pg.PoolClient) => Promise<T>): Promise<T> {
-    return throughContention(() => transaction(work), options.retried);
+    return throughContention(() => transaction(work, (result) => result === 'sending'), options.retried);
   }
 
-  async function transaction<T>(work: (client: pg.PoolClient) => Promise<T>): Promise<T> {
+  const durable = <T>(work: (client: pg.PoolClient) => Promise<T>): Promise<T> => throughContention(() => transaction(work, () => true), options.retried);
+
+  async function transaction<T>(work: (client: pg.PoolClient) => Promise<T>, keep: (result: T) => boolean): Promise<T> {
     let client: pg.PoolClient | undefined;
     try {
       client = await pool.connect();
       await client.query('begin');
       const result = await work(client);
-      await client.query(result === 'sending' ? 'commit' : 'rollback');
+      await client.query(keep(result) ? 'commit' : 'rollback');
       client.release();
       return result;
     } catch (error) {
@@ -149,6 +154,7 @@ export function openLedger(options: LedgerOptions, sealer: Sealer): LedgerStore 
     callbacks: openCallbacks(plain, sealer),
     chain: openChain(plain, pool),
     cancelRequests: openCancelRequests(plain),
+    erasures: openErasures(durable),
     get,
     async find(query): Promise<Found> {
       const { callFingerprint, callOperation, current, ...rest } = await finds.add(query);

@@ -1,9 +1,13 @@
 /** A receipt as it is stored: its canonical text and the digest of that, so that a later chain covers the exact bytes. */
+import { randomBytes } from 'node:crypto';
 import { canonicalText, sha256 } from '../canonical.js';
 import type { Receipt } from '../gate/ports.js';
 import type { Json } from '../model.js';
 import { timeOfId } from '../receipt-id.js';
 import { hex } from './operation-row.js';
+
+/** Goes with the content when that is erased: what is left, its digest, cannot be tried against guesses. */
+const saltBytes = 12;
 
 export interface ReceiptRow {
   tenant: string; id: string; kind: string; operation_id: string | null; session_id: string; intent_id: string; principal: string; tool: string;
@@ -14,6 +18,7 @@ export function receiptRow(receipt: Receipt): ReceiptRow {
   const recordedAt = timeOfId(receipt.id).toISOString();
   const body = canonicalText(storable({
     ...receipt.body,
+    salt: randomBytes(saltBytes).toString('base64url'),
     id: receipt.id, kind: receipt.kind, tenant: receipt.tenant, operation_id: receipt.operationId, session_id: receipt.sessionId,
     intent_id: receipt.intentId, principal: receipt.principal, tool: receipt.tool, disposition: receipt.disposition,
     outcome: receipt.outcome, recorded_at: recordedAt,

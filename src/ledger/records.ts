@@ -7,6 +7,7 @@ import type { JsonObject } from '../model.js';
 import { firstIdAt } from '../receipt-id.js';
 import { findApproval, listApprovals } from './approvals.js';
 import { openChainReader } from './chain-reader.js';
+import { contentOrTombstone } from './chain-row.js';
 import { createPool } from './connection.js';
 import { readCursor } from './cursor.js';
 import { inSnapshot, instant, page, Where } from './pages.js';
@@ -44,13 +45,13 @@ export function openRecords(options: RecordsOptions, sealer: Sealer): RecordStor
       if (filter.to) where.add('id < ?', firstIdAt(firstMillisecond(filter.to)));
       if (filter.cursor) where.add('id < ?', ...readCursor('receipts', filter.cursor));
       const { rows } = await read((client) => client.query<{ id: string; body: string }>(
-        `select id, body from receipts where ${where.text} order by id desc limit ${filter.limit + 1}`, where.values,
+        `select id, ${contentOrTombstone} from receipts r where ${where.text} order by id desc limit ${filter.limit + 1}`, where.values,
       ));
       return page('receipts', rows, filter.limit, (row) => JSON.parse(row.body) as JsonObject, (row) => [row.id]);
     },
     async receipt(tenant, id) {
       const { rows: [row] } = await read((client) => client.query<{ body: string; digest: Buffer }>(
-        'select body, digest from receipts where tenant = $1 and id = $2', [tenant, id],
+        `select ${contentOrTombstone}, digest from receipts r where r.tenant = $1 and r.id = $2`, [tenant, id],
       ));
       return row ? { ...(JSON.parse(row.body) as JsonObject), digest: `sha256:${row.digest.toString('hex')}` } : null;
     },
@@ -70,7 +71,7 @@ export function openRecords(options: RecordsOptions, sealer: Sealer): RecordStor
       const story = await read(async (client) => {
         const { rows: [row] } = await client.query<Summary>(`select ${summaryColumns} from operations where tenant = $1 and operation_id = $2`, [tenant, id]);
         if (!row) return null;
-        const receipts = await client.query<{ body: string }>('select body from receipts where tenant = $1 and operation_id = $2 order by id', [tenant, id]);
+        const receipts = await client.query<{ body: string }>(`select ${contentOrTombstone} from receipts r where r.tenant = $1 and r.operation_id = $2 order by r.id`, [tenant, id]);
         const proposals = await client.query<{ at: string }>(
           `select ${instant('created_at')} as at from calls where tenant = $1 and operation_id = $2 order by created_at`, [tenant, id],
         );

@@ -22,6 +22,8 @@ export interface SweeperOptions {
   tidy(): Promise<void>;
   escalateReviews(): Promise<{ tenant: string; id: string; operationId: string; tool: string; reason: string }[]>;
   adoptReviews(): Promise<void>;
+  /** Erases what has passed its retention; it takes its time, and looks whether it is to stop. */
+  retain(stopped: () => boolean): Promise<void>;
   intervalMs: number;
   concurrency: number;
   recovered(state: string): void;
@@ -39,6 +41,7 @@ export class Sweeper {
   private readonly working = new Set<Promise<void>>();
   private readonly visits = new Map<string, number>();
   private round: Promise<void> = Promise.resolve();
+  private retaining: Promise<void> | undefined;
   private stopped = false;
   private sweeps = 0;
 
@@ -63,12 +66,15 @@ export class Sweeper {
     this.stopped = true;
     this.options.parts.locks.announce(dueTopic); // ends the pause
     await this.round;
-    await Promise.allSettled(this.working);
+    await Promise.allSettled([...this.working, this.retaining]);
   }
 
   private async sweep(): Promise<void> {
     const { concurrency, take, tidy, adoptReviews } = this.options;
-    if (this.sweeps++ % leftoversEvery === 0) await Promise.all([tidy(), adoptReviews()]);
+    if (this.sweeps++ % leftoversEvery === 0) {
+      this.retain();
+      await Promise.all([tidy(), adoptReviews()]);
+    }
     if (this.sweeps % escalationEvery === 0) await this.escalate();
     await this.followCallbacks();
     const room = concurrency - this.working.size;
@@ -79,6 +85,13 @@ export class Sweeper {
         .finally(() => this.working.delete(visit));
       this.working.add(visit);
     }
+  }
+
+  /** Beside the rounds: an hour's work of it must not hold up what somebody waits for. */
+  private retain(): void {
+    this.retaining ??= this.options.retain(() => this.stopped)
+      .catch((error: unknown) => this.options.parts.log.warn({ err: error }, 'what has passed its retention could not be erased; it is tried again'))
+      .finally(() => { this.retaining = undefined; });
   }
 
   /** Before operations are taken, so that what an event makes due is looked at in the same round. */

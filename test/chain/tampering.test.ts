@@ -78,6 +78,7 @@ const tamperings: Record<string, Tampering> = {
     await db(`update receipts set ${column} = ${value} where tenant = $1 and id = $2`, [tenant, await idAt(tenant, at)]);
   }])),
   'edit content and digest': async (tenant, at) => editContent(tenant, await idAt(tenant, at), 1),
+  'erase a content': async (tenant, at) => void (await db('update receipts set body = null where tenant = $1 and id = $2', [tenant, await idAt(tenant, at)])),
   'edit a link': async (tenant, at) => void (await db('update receipt_chain set link = sha256(link) where tenant = $1 and sequence = $2', [tenant, at])),
   'edit what it says is before it': async (tenant, at) => void (await db('update receipt_chain set previous = sha256(previous) where tenant = $1 and sequence = $2', [tenant, at])),
   'remove a receipt': async (tenant, at) => void (await db('delete from receipts where tenant = $1 and id = $2', [tenant, await idAt(tenant, at)])),

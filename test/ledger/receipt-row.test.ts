@@ -19,6 +19,11 @@ describe('a receipt as it is stored', () => {
     expect(row.recorded_at).toBe(timeOfId(given.id).toISOString());
   });
 
+  it('has a digest that nobody can guess the content by, once it is erased', () => {
+    const given = receipt({ amount: 1 });
+    expect(receiptRow(given).digest).not.toBe(receiptRow(given).digest);
+  });
+
   it('lets nothing in its body pass for another receipt, tenant or outcome', () => {
     const given = receipt({ id: 'rcp_other', tenant: 'globex', outcome: 'rejected', kind: 'decision', recorded_at: '1970-01-01T00:00:00.000Z', extra: true });
     expect(JSON.parse(receiptRow(given).body)).toMatchObject({ id: given.id, tenant: 'acme', outcome: 'committed', kind: 'effect', extra: true });

@@ -53,7 +53,7 @@ it('recovery of a service that does not answer leaves room for the others, and p
   } as unknown as Parts;
   const due = [...Array.from({ length: 300 }, (_, n) => unknown(`frozen-${n}`, of('frozen'))), unknown('quick', of('quick'))];
   const sweeper = new Sweeper({
-    parts, take: (limit) => Promise.resolve(due.splice(0, limit)), tidy: () => Promise.resolve(), adoptReviews: () => Promise.resolve(), escalateReviews: () => Promise.resolve([]),
+    parts, take: (limit) => Promise.resolve(due.splice(0, limit)), tidy: () => Promise.resolve(), adoptReviews: () => Promise.resolve(), retain: () => Promise.resolve(), escalateReviews: () => Promise.resolve([]),
     intervalMs: 10, concurrency: 64, recovered: () => undefined,
   });
   onTestFinished(async () => {
