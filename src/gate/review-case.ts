@@ -26,14 +26,13 @@ export function options({ operation }: ReviewCase, tool: ToolPlan | null): Recor
   return {
     committed: option('committed', sent ? null : 'It was never sent.'),
     not_committed: option('not_committed', denial),
-    resend: option('resend', denial ?? (sent && tool ? againstResend({ operation }, tool) : null)),
+    resend: option('resend', denial ?? (operation.dossier?.request ? null : 'The request is not kept any more.') ?? (sent && tool ? againstResend({ operation }, tool) : null)),
     abandon: option('abandon', denial),
   };
 }
 
 /** An honoured key makes a second send harmless while the service remembers it; else absence has to be proven first, which is asked when it is decided. */
 function againstResend({ operation }: Pick<ReviewCase, 'operation'>, tool: ToolPlan): string | null {
-  if (!operation.dossier?.request) return 'The request is not kept any more.';
   if (rememberedForMs(tool, operation.clock.sinceFirstSent ?? operation.clock.sinceCreated) > 0 || tool.readback) return null;
   return tool.idempotency
     ? 'The service may have forgotten the key by now, and there is no read-back that could prove that nothing happened.'

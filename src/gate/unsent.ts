@@ -8,6 +8,8 @@ import { problems } from '../errors.js';
 
 export type UnsentEnding = Omit<Transition, 'tenant' | 'operationId' | 'writeId' | 'fence'>;
 
+export const expired: Unsent = { kind: 'unsent', from: 'parked', code: 'APPROVAL_EXPIRED', detail: 'Nobody approved the call until its deadline. It was not sent.' };
+
 export function unsentEnding(parts: Parts, operation: Operation, { from, code, detail, receipt: decision }: Unsent): UnsentEnding {
   const told: Told = { result: null, states: {}, legal_actions: [], problem: { code, detail } };
   const receipt = decision ?? effectReceipt(parts, operation, { tool: null, args: operation.dossier?.args ?? {} }, {

@@ -14,7 +14,9 @@ import { putDown, route } from '../gate/route.js';
 import { openRun, processLost } from '../gate/open-run.js';
 import type { Run } from '../gate/run.js';
 import { announceSettled, dueTopic } from '../gate/topics.js';
+import { expired } from '../gate/unsent.js';
 import { follow } from './callbacks.js';
+import { passOver } from './unreadable.js';
 
 export interface SweeperOptions {
   parts: Parts;
@@ -31,7 +33,7 @@ export interface SweeperOptions {
 
 /** How long one visit may look before the operation is put down again. */
 const visitMs = 1500;
-const noContractMs = 10_000;
+const unforeseenMs = 10_000;
 const crowdedMs = 1_000;
 /** Of sweeps: what a crash or an older replica left behind is rare. */
 const leftoversEvery = 60;
@@ -114,7 +116,7 @@ export class Sweeper {
     const release = parts.hold({ tenant: operation.tenant, id: operation.id, fence: operation.fence });
     try {
       const run = await openRun(parts, operation);
-      if (!run) return void (await giveUp(parts, operation));
+      if (!run) return await passOver(parts, operation);
       await this.inTurn(run);
       recovered(run.operation.state);
     } finally {
@@ -147,19 +149,10 @@ async function resume(run: Run, until: number): Promise<Finding> {
     }
     case 'unknown': return pursueUnknown(run, until);
     case 'accepted': return pollAccepted(run, until);
-    case 'parked': return { kind: 'unsent', from: 'parked', code: 'APPROVAL_EXPIRED', detail: 'Nobody approved the call until its deadline. It was not sent.' };
+    case 'parked': return expired;
     case 'approved':
       return operation.clock.sinceFirstSent === null ? executeApproved(run, performance.now() + run.parts.settings.patienceMs) : sendAsDecided(run, until);
     case 'committed': return verifyLater(run, until);
-    default: return { kind: 'later', dueInMs: noContractMs };
+    default: return { kind: 'later', dueInMs: unforeseenMs };
   }
-}
-
-/** Its contract or its request is not at hand: nothing may be guessed, and it stays due. */
-async function giveUp(parts: Parts, operation: Operation): Promise<void> {
-  parts.log.error({ operation: operation.id, tool: operation.tool, catalogue: operation.catalogueDigest }, 'an open operation has no contract here, or its sealed request does not open; it stays open');
-  await parts.ledger.transition({
-    tenant: operation.tenant, operationId: operation.id, writeId: crypto.randomUUID(), from: [operation.state], fence: operation.fence, to: operation.state,
-    release: true, dueInMs: noContractMs,
-  });
 }
