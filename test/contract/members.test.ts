@@ -154,3 +154,21 @@ test('what a contract of these says reaches the plan', () => {
   expect(change.upstream.callbacks!.toleranceMs).toBe(60_000);
   expect(drop).toMatchObject({ identity: { scope: 'tenant' }, approvals: [{ by: 'client' }], readback: null });
 });
+
+/** An editor shows it where the member is completed, and where one points at it. */
+test('every member says what it is', () => {
+  const silent: string[] = [];
+  const walk = (schema: Json | undefined, path: string): void => {
+    if (Array.isArray(schema)) for (const each of schema) walk(each, path);
+    if (!isSchemaObject(schema)) return;
+    for (const [keyword, value] of Object.entries(schema)) {
+      if (keyword !== 'properties' || !isSchemaObject(value)) walk(keyword === 'then' || keyword === 'else' || keyword === 'if' ? undefined : value, path);
+      else for (const [name, member] of Object.entries(value)) {
+        if (![member, definition(member)].some((one) => isSchemaObject(one) && typeof one['description'] === 'string')) silent.push(`${path}.${name}`);
+        walk(member, `${path}.${name}`);
+      }
+    }
+  };
+  walk(published, '');
+  expect(silent).toEqual([]);
+});
