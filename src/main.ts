@@ -97,7 +97,7 @@ export async function startGateway(config: Config, joints: Joints = {}): Promise
   });
   const upstreamGate = openUpstreamGate({
     retryRatio: config.execution.retryRatio, maxWaiting: config.upstream.maxWaiting, maxPauseMs: maxRetryAfterMs, shared: locks.pauses,
-    breaker: { failures: config.upstream.breakerFailures, openMs: config.upstream.breakerOpenMs },
+    breaker: { failures: config.upstream.breakerFailures, openMs: config.upstream.breakerOpenMs }, knock: upstream.accepts,
     refused: metrics.refusedSend,
     changed(service, state) {
       metrics.breaker(service, state);

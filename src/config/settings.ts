@@ -85,7 +85,7 @@ export const configSchema = Type.Object({
     commands_folder: optional('The folder of the programs that contracts name by `value_from: command:NAME`. One is run without a shell, with the name of the service as its argument, and writes the credential to its standard output within 5 seconds. Without a folder there are none.', {}, { kind: 'path', expected: 'a path' }),
     command_kept: duration('5m', 'How long the output of such a program is used. It is run again before that time is over, and when the service answers 401.', ['1s', '1d']),
     breaker_failures: integer(10, 'Failures of one service in a row (no connection, no answer in time, 5xx; never a 4xx) after which calls to it are refused at once.', [1, 10_000]),
-    breaker_open: duration('5s', 'How long they are, before one call alone tries whether it works again: a read, or a write under a key that the service honours.', ['100ms', '10m']),
+    breaker_open: duration('5s', 'How long they are, before one call alone tries whether it works again: a read, or a write under a key that the service honours; where only other writes come, a connection over which nothing is sent.', ['100ms', '10m']),
     max_waiting: integer(1_000, 'Calls that wait at most for a place at one service, of which its contract has `upstream.limits.concurrency`. More are refused at once.', [0, 100_000]),
   }),
   budgets: section('What may be started, counted over all replicas and restarts.', {

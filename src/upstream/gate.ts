@@ -12,6 +12,8 @@ export interface UpstreamGateOptions {
   retryRatio: number;
   /** Failures in a row that open its breaker, and how long it stays open. */
   breaker: { failures: number; openMs: number };
+  /** Whether the service accepts a connection, over which nothing is sent. */
+  knock(upstream: UpstreamPlan): Promise<boolean>;
   maxWaiting: number;
   maxPauseMs: number;
   shared?: SharedPauses | undefined;
@@ -48,8 +50,21 @@ export function openUpstreamGate(options: UpstreamGateOptions) {
     return shutMs > 0 ? { closed: 'suspended', forMs: shutMs } : undefined;
   };
 
-  async function enter({ service: name, concurrency }: UpstreamPlan, entrance: Entrance): Promise<Place | Closed> {
+  /** A write without an honoured key tries nothing out; for want of anybody else who may, it has the service knocked at. */
+  const knockFor = async (upstream: UpstreamPlan, { breaker }: Service, { traffic, until }: Entrance): Promise<void> => {
+    if (traffic !== 'write' || !breaker.mayKnock()) return;
+    const tell = breaker.knock();
+    const knocked = options.knock(upstream).then(tell, () => tell(false));
+    let timer: NodeJS.Timeout | undefined;
+    const impatient = new Promise<void>((resolve) => { timer = setTimeout(resolve, Math.max(0, until - performance.now())); });
+    await Promise.race([knocked, impatient]);
+    clearTimeout(timer);
+  };
+
+  async function enter(upstream: UpstreamPlan, entrance: Entrance): Promise<Place | Closed> {
+    const { service: name, concurrency } = upstream;
     const service = serviceOf(name);
+    if (pauses.leftMs(name) === 0) await knockFor(upstream, service, entrance);
     const atFirst = shut(name, service, entrance);
     if (atFirst) return atFirst;
     const entered = await service.places.enter(concurrency, entrance.until, entrance.signal);

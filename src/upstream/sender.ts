@@ -26,7 +26,8 @@ export interface UpstreamOptions {
 
 type Headers = Record<string, string>;
 
-export function createUpstream(options: UpstreamOptions): Upstream {
+/** `accepts`: whether the service takes a connection, TLS included, within its time to connect. Nothing is sent over it. */
+export function createUpstream(options: UpstreamOptions): Upstream & { accepts(upstream: UpstreamPlan): Promise<boolean> } {
   const pools = new Map<string, Pool>();
   let closing: Promise<unknown> | null = null;
 
@@ -87,11 +88,22 @@ export function createUpstream(options: UpstreamOptions): Upstream {
 
   return {
     send,
+    accepts: (upstream) => accepts(upstream, options.egress),
     async close() {
       closing ??= Promise.all([...pools.values()].map((pool) => pool.close()));
       await closing;
     },
   };
+}
+
+function accepts({ service, origin, connectTimeoutMs }: UpstreamPlan, egress: Egress): Promise<boolean> {
+  const { hostname, host, port, protocol } = new URL(origin);
+  return new Promise((resolve) => {
+    egress.connector(service, connectTimeoutMs)({ hostname, host, port, protocol }, (error, socket) => {
+      socket?.destroy();
+      resolve(error === null);
+    });
+  });
 }
 
 /** undici's own head and body timeouts are off: one deadline of ours covers the exchange. Null for an origin that is no HTTP origin. */

@@ -5,6 +5,7 @@
 import pg from 'pg';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { openGateway, type Opened, type Sent, unique } from '../support/gateway.js';
+import { until } from '../recovery/process.js';
 import { type Desk, type Desks, openDesks } from './desk.js';
 
 const failures = 5;
@@ -110,6 +111,24 @@ describe('a half-open breaker', () => {
     expect(await call('ill_look')).toMatchObject({ disposition: 'executed' });
     expect(await breakerIs('closed')).toBe(true);
     expect(await call('ill_note')).toMatchObject({ disposition: 'executed' });
+    expect(ill.effects.length - effects).toBe(1);
+  });
+
+  it('where nothing but writes without a key comes, a connection tries it, over which nothing is sent; then the writes go, each once', async () => {
+    await ill.close();
+    for (let n = 0; n < failures; n++) expect(await call('ill_note')).toMatchObject({ code: 'UPSTREAM_UNREACHABLE' });
+    expect(await breakerIs('open')).toBe(true);
+    await halfOpen();
+    const effects = ill.effects.length;
+    for (const answer of await Promise.all(Array.from({ length: 10 }, () => call('ill_note')))) expect(answer).toMatchObject(suspended);
+    expect(await breakerIs('open')).toBe(true);
+    expect(ill.asked).toEqual([]);
+    await ill.listen();
+    ill.always = 'commit';
+    const before = ill.asked.length;
+    await until(async () => (await call('ill_note')).disposition === 'executed', 10_000);
+    expect(await breakerIs('closed')).toBe(true);
+    expect(ill.calls.slice(before).map(({ path }) => path)).toEqual(['/notes']);
     expect(ill.effects.length - effects).toBe(1);
   });
 

@@ -97,21 +97,39 @@ describe('a breaker', () => {
     expect(it.state()).toBe('closed');
   });
 
-  it('where nothing ever comes that may probe, a write goes after ten times the time, and its failure opens it at once', () => {
+  it('where nothing comes that may probe, it is closed by a knock and never by a write; the next failure opens it, and the next knock waits twice as long', () => {
     const it = opened();
-    it.now.ms += 10 * openMs;
-    expect(it.breaker.shutForMs('write')).toBeGreaterThan(0);
-    it.now.ms += openMs;
-    exchange(it, 'write', 'down');
+    for (const times of [1, 2, 4, 8, 16, 16]) {
+      expect(it.breaker.mayKnock()).toBe(false);
+      it.now.ms += times * openMs - 1;
+      expect(it.breaker.mayKnock()).toBe(false);
+      it.now.ms += 1;
+      expect(it.breaker.mayKnock()).toBe(true);
+      expect(it.breaker.shutForMs('write')).toBeGreaterThan(0);
+      const tell = it.breaker.knock();
+      expect(it.breaker.mayKnock()).toBe(false); // one at a time
+      expect(it.breaker.shutForMs('read')).toBeGreaterThan(0);
+      tell(true);
+      expect(it.state()).toBe('closed');
+      exchange(it, 'write', 'down');
+      expect(it.state()).toBe('open');
+    }
+    it.now.ms += 100 * openMs;
+    it.breaker.knock()(false);
     expect(it.state()).toBe('open');
-    it.now.ms += 11 * openMs;
-    exchange(it, 'write', 'up');
-    expect(it.state()).toBe('closed');
+    it.now.ms += openMs;
+    exchange(it, 'read', 'up'); // something better than a knock
+    for (let n = 0; n < 3; n++) exchange(it, 'write', 'down');
+    it.now.ms += 10 * openMs - 1; // it may come again
+    expect(it.breaker.mayKnock()).toBe(false);
+    it.now.ms += 1;
+    expect(it.breaker.mayKnock()).toBe(true);
   });
 
-  it('over every order of calls, ends and time: one probe at a time, none early, no unkeyed write among them, and it always comes back', () => {
+  it('over every order of calls, ends and time: one probe at a time, none early, never an unkeyed write, and it always comes back', () => {
     const step = fc.oneof(
       fc.record({ ask: fc.constantFrom(...traffics) }),
+      fc.record({ accepts: fc.boolean() }),
       fc.record({ end: fc.nat(9), health: fc.constantFrom<Health>('up', 'down', 'nothing') }),
       fc.record({ wait: fc.constantFrom(1, 250, 999, 1_000, 5_000, 12_000) }),
     );
@@ -124,15 +142,20 @@ describe('a breaker', () => {
         const before = it.state();
         if ('wait' in step) now.ms += step.wait;
         if ('ask' in step && breaker.shutForMs(step.ask) === 0) {
-          const unprobed = now.ms - openedAt >= 11 * openMs;
           if (before !== 'closed') {
-            if (step.ask === 'write') expect(unprobed).toBe(true);
-            else if (step.ask !== 'read_back') expect(now.ms - openedAt).toBeGreaterThanOrEqual(openMs);
+            expect(step.ask).not.toBe('write');
+            if (step.ask !== 'read_back') expect(now.ms - openedAt).toBeGreaterThanOrEqual(openMs);
             const slot = (traffic: Traffic): boolean => (traffic === 'read_back') === (step.ask === 'read_back');
-            if (step.ask !== 'write') expect(flying.filter(({ probe, traffic }) => probe && slot(traffic))).toHaveLength(0);
+            expect(flying.filter(({ probe, traffic }) => probe && slot(traffic))).toHaveLength(0);
           }
           const end = breaker.enter(step.ask);
-          flying.push({ traffic: step.ask, probe: before !== 'closed' && step.ask !== 'write', end });
+          flying.push({ traffic: step.ask, probe: before !== 'closed', end });
+        }
+        if ('accepts' in step && breaker.mayKnock()) {
+          expect(now.ms - openedAt).toBeGreaterThanOrEqual(openMs);
+          breaker.knock()(step.accepts);
+          expect(it.state()).toBe(step.accepts ? 'closed' : 'open');
+          if (!step.accepts) openedAt = now.ms;
         }
         if ('end' in step && flying.length > 0) {
           const [one] = flying.splice(step.end % flying.length, 1);

@@ -14,7 +14,7 @@ function gateWith(change: Partial<UpstreamGateOptions> = {}) {
   const said: string[] = [];
   const clock = { ms: 1_000 };
   const gate = openUpstreamGate({
-    retryRatio: 0, maxWaiting: 10, maxPauseMs: 60_000, breaker: { failures: 3, openMs: 1_000 }, now: () => clock.ms,
+    retryRatio: 0, maxWaiting: 10, maxPauseMs: 60_000, breaker: { failures: 3, openMs: 1_000 }, knock: () => Promise.resolve(false), now: () => clock.ms,
     changed: (service, state) => said.push(`${service} ${state}`), refused: (service, because) => said.push(`${service} ${because}`), ...change,
   });
   const place = async (plan = a, entrance = read()): Promise<Place> => {
