@@ -6,6 +6,7 @@ import { randomUUID } from 'node:crypto';
 import { LedgerUnavailable, refuse, type Refusal } from '../errors.js';
 import type { JsonObject, Principal } from '../model.js';
 import type { ApprovalDesk, ApprovalVerdict } from '../ports.js';
+import { notDistinct } from './distinct-person.js';
 import { openRun } from './open-run.js';
 import type { Parts } from './parts.js';
 import type { ApprovalCase, Approvals, Receipt } from './ports.js';
@@ -66,12 +67,11 @@ function barred(of: ApprovalCase, person: Principal, { decision, expected_digest
 }
 
 /** An application answers for its users; what asks for a reviewer is not its to give. */
-function unentitled({ by, operation }: ApprovalCase, { id, roles }: Principal): Refusal | undefined {
+function unentitled({ by, operation }: ApprovalCase, person: Principal): Refusal | undefined {
+  const { roles } = person;
   const may = roles.includes('reviewer') || (roles.includes('application') && by !== 'reviewer');
   if (!may) return refuse('NOT_AN_APPROVER', `It is to be approved by a ${by}.`);
-  if (id === operation.principal) return refuse('DISTINCT_PERSON_REQUIRED', `\`${id}\` proposed it.`);
-  if (by === 'reviewer' && id === operation.subject) return refuse('DISTINCT_PERSON_REQUIRED', `\`${id}\` is its subject.`);
-  return undefined;
+  return notDistinct(person, by === 'reviewer' ? operation : { ...operation, subject: null });
 }
 
 function closed({ state, approvedBy, ended, operation }: ApprovalCase, { id }: Principal, decision: ApprovalVerdict['decision']): Refusal | undefined {

@@ -8,6 +8,7 @@ import { problems, type ProblemCode, refuse, type Refusal } from '../errors.js';
 import type { Disposition, Json, JsonObject, Outcome, Principal } from '../model.js';
 import type { ReviewDesk, ReviewVerdict } from '../ports.js';
 import { newReviewId } from '../receipt-id.js';
+import { notDistinct } from './distinct-person.js';
 import { rememberedForMs } from './key-window.js';
 import { leftOf, openRun } from './open-run.js';
 import type { Parts } from './parts.js';
@@ -46,7 +47,7 @@ export function openReviewDesk(parts: Parts, reviews: Reviews): ReviewDesk {
     async undo(principal, id, order) {
       const found = await reviews.find(principal.tenant, id);
       if (!found) return noSuchReview;
-      return notDistinct(found, principal) ?? orderUndo(parts, found, principal, order);
+      return notDistinct(principal, found.operation, found.approvers) ?? orderUndo(parts, found, principal, order);
     },
   };
 }
@@ -61,7 +62,7 @@ function alreadyDecided({ decision }: ReviewCase): Refusal | undefined {
 
 /** Undefined: it is decided. */
 async function decide(parts: Parts, of: ReviewCase, person: Principal, verdict: ReviewVerdict): Promise<Refusal | 'lost' | undefined> {
-  const barred = alreadyDecided(of) ?? notDistinct(of, person) ?? (verdict.expected_digest === evidenceDigest(of) ? undefined : changed);
+  const barred = alreadyDecided(of) ?? notDistinct(person, of.operation, of.approvers) ?? (verdict.expected_digest === evidenceDigest(of) ? undefined : changed);
   if (barred) return barred;
   const run = await runOf(parts, of);
   const against = options(of, run?.tool ?? null)[verdict.decision].against;
@@ -75,13 +76,6 @@ async function decide(parts: Parts, of: ReviewCase, person: Principal, verdict: 
   const done = await carryOut(run, of, person, verdict, seen);
   if (done) announceSettled(parts, run.operation);
   return done ? undefined : 'lost';
-}
-
-function notDistinct({ operation, approvers }: ReviewCase, { id }: Principal): Refusal | undefined {
-  const roles = [
-    ...(operation.principal === id ? ['proposed it'] : []), ...(operation.subject === id ? ['is its subject'] : []), ...(approvers.includes(id) ? ['approved it'] : []),
-  ];
-  return roles.length === 0 ? undefined : refuse('DISTINCT_PERSON_REQUIRED', `\`${id}\` ${roles.join(' and ')}.`);
 }
 
 /** Where the sealed request is gone (it had ended once, and was contradicted) what is left is enough to settle it, and nothing is read or sent. */
