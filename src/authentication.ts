@@ -2,6 +2,7 @@
 import { readFile } from 'node:fs/promises';
 import type { KeyStore } from './identity/api-keys.js';
 import { createAuthenticator } from './identity/authenticator.js';
+import { readCertificates } from './identity/certificates.js';
 import { type Issuer, readIssuers } from './identity/issuers.js';
 import { keepKeys } from './identity/key-set.js';
 import { createTokenAuthenticator, looksLikeToken, type TokenIssuer } from './identity/tokens.js';
@@ -15,6 +16,7 @@ export interface AuthenticationOptions {
   store: KeyStore;
   keyCacheMs: number;
   issuersFile: string | null;
+  certificatesFile: string | null;
   resolve?: Resolve | undefined;
   log: Log;
 }
@@ -25,9 +27,10 @@ const fetchMs = 5_000;
 const maxKeySetBytes = 256 * 1024;
 
 /** @throws Error in words for the operator when the issuers cannot be used */
-export function openAuthenticator({ pepper, store, keyCacheMs, issuersFile, resolve, log }: AuthenticationOptions): Authenticator {
+export function openAuthenticator({ pepper, store, keyCacheMs, issuersFile, certificatesFile, resolve, log }: AuthenticationOptions): Authenticator {
   const apiKeys = createAuthenticator({ pepper, store, cacheMs: keyCacheMs });
-  if (issuersFile === null) return apiKeys;
+  const certificates = certificatesFile === null ? {} : { ofCertificate: ofCertificate(certificatesFile) };
+  if (issuersFile === null) return { ...apiKeys, ...certificates };
   const issuers = readIssuers(issuersFile);
   const egress = guard(issuers, resolve, log);
   for (const { name, keys } of issuers) {
@@ -37,7 +40,12 @@ export function openAuthenticator({ pepper, store, keyCacheMs, issuersFile, reso
     issuers: issuers.map((issuer) => tokenIssuer(issuer, egress, log)),
     refused: (issuer, reason) => log.debug({ issuer, reason }, 'a token was refused'),
   });
-  return { authenticate: (credential) => (looksLikeToken(credential) ? tokens : apiKeys).authenticate(credential) };
+  return { ...certificates, authenticate: (credential) => (looksLikeToken(credential) ? tokens : apiKeys).authenticate(credential) };
+}
+
+function ofCertificate(file: string): NonNullable<Authenticator['ofCertificate']> {
+  const whose = readCertificates(file);
+  return (certificate) => whose(certificate);
 }
 
 /** An issuer is allowed inside the network by its own entry, which is the operator's. */

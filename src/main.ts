@@ -1,6 +1,7 @@
 /** Wiring only: configuration → parts → listeners → drain. Every room is built here and knows nothing of this file. */
 import { createHash, randomUUID } from 'node:crypto';
 import { hostname } from 'node:os';
+import type { Server as TlsServer } from 'node:tls';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Config } from './config/index.js';
 import { type CatalogueOptions, serveCatalogue } from './catalogue.js';
@@ -20,6 +21,7 @@ import { readOpenapi } from './http/control/openapi.js';
 import { buildControlServer } from './http/control/server.js';
 import { drain } from './http/drain.js';
 import { defaultLimits } from './http/server.js';
+import { followTls, readTls, type TlsFiles } from './http/tls.js';
 import { openAuthenticator } from './authentication.js';
 import { openKeys } from './ledger/keys.js';
 import { openLedger } from './ledger/ledger.js';
@@ -63,6 +65,7 @@ export interface Joints {
 const maxRetryAfterMs = 300_000;
 const probeMs = 2_000;
 const recordsMs = 3_000;
+const tlsReloadMs = 60_000;
 const gaugeMs = 10_000;
 const closeMs = 3_000;
 const lastWordMs = 1_000;
@@ -171,18 +174,22 @@ export async function startGateway(config: Config, joints: Joints = {}): Promise
   });
   const cancelRequests = new CancelRequestsReader(parts);
   const authenticator = openAuthenticator({
-    pepper, store: openKeys(store.pool), keyCacheMs: config.identity.keyCacheMs, issuersFile: config.identity.issuersFile, resolve: joints.resolve, log,
+    pepper, store: openKeys(store.pool), keyCacheMs: config.identity.keyCacheMs, issuersFile: config.identity.issuersFile, certificatesFile: config.identity.certificatesFile, resolve: joints.resolve, log,
   });
   const limits = { ...defaultLimits, bodyBytes: config.limits.bodyBytes, depth: config.limits.depth, maxPatienceMs: config.execution.patienceMaxMs };
   const door = openDoor(parts);
-  const agent = buildAgentServer({ door: joints.door?.(door) ?? door, authenticator, limits, log, metrics });
+  const agentTls = tlsFiles(config.agent.tlsCertFile, config.agent.tlsKeyFile, config.agent.tlsClientCaFile, config.agent.tlsClientRequired);
+  const controlTls = tlsFiles(config.control.tlsCertFile, config.control.tlsKeyFile, config.control.tlsClientCaFile, config.control.tlsClientRequired);
+  const agent = buildAgentServer({ door: joints.door?.(door) ?? door, authenticator, limits, log, metrics, tls: agentTls && readTls(agentTls) });
   const control = buildControlServer({
     records, receiptChain: openExporter(records.chain, signingKeys, config.receipts.checkpointIntervalMs), approvals: openApprovalDesk(parts, records.approvals), reviews: openReviewDesk(parts, records.reviews), callbacks: openCallbackDesk(parts), sessions: store.sessions, sessionBudgets: { executions: config.budgets.executionsPerSession, proposals: config.budgets.proposals, turns: config.budgets.turns },
-    authenticator, limits, log, metrics, metricsPage: metrics.page, openapi: readOpenapi(projectFile('openapi.yaml')), contracts: { status: contracts.status },
+    authenticator, limits, log, metrics, tls: controlTls && readTls(controlTls), metricsPage: metrics.page, openapi: readOpenapi(projectFile('openapi.yaml')), contracts: { status: contracts.status },
     health: { readiness: async () => readiness(await probeWrite(), locks, draining) },
   });
   await agent.listen({ host: config.agent.host, port: config.agent.port, backlog: 1024 });
   await control.listen({ host: config.control.host, port: config.control.port });
+  const unfollow = ([[agent, agentTls], [control, controlTls]] as const).flatMap(([{ server }, files]) =>
+    files ? [followTls(server as unknown as TlsServer, files, tlsReloadMs, (error) => log.error({ err: error }, 'the TLS files of a listener cannot be used; it goes on with those before'))] : []);
   sweeper.start();
   receiptSealer.start();
   void cancelRequests.run();
@@ -192,11 +199,12 @@ export async function startGateway(config: Config, joints: Joints = {}): Promise
   }, gaugeMs);
 
   return {
-    agentUrl: urlOf(agent.server.address(), config.agent.host),
-    controlUrl: urlOf(control.server.address(), config.control.host),
+    agentUrl: urlOf(agent.server.address(), config.agent.host, agentTls),
+    controlUrl: urlOf(control.server.address(), config.control.host, controlTls),
     async close() {
       draining = true;
       clearInterval(gauge);
+      for (const stop of unfollow) stop();
       contracts.stop();
       const until = performance.now() + config.drain.timeoutMs;
       const swept = sweeper.stop();
@@ -278,9 +286,13 @@ function readiness({ ready, detail }: WriteProbe, locks: Locks & { reachable?():
   };
 }
 
-function urlOf(address: ReturnType<import('node:net').Server['address']>, host: string): string {
+function tlsFiles(certFile: string | null, keyFile: string | null, clientCaFile: string | null, clientRequired: boolean): TlsFiles | undefined {
+  return certFile && keyFile ? { certFile, keyFile, clientCaFile, clientRequired } : undefined;
+}
+
+function urlOf(address: ReturnType<import('node:net').Server['address']>, host: string, tls: TlsFiles | undefined): string {
   const port = address !== null && typeof address === 'object' ? address.port : 0;
-  return `http://${host === '0.0.0.0' || host === '::' ? '127.0.0.1' : host}:${port}`;
+  return `http${tls ? 's' : ''}://${host === '0.0.0.0' || host === '::' ? '127.0.0.1' : host}:${port}`;
 }
 
 function required(value: string | null | undefined, path: string): string {

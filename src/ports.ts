@@ -218,6 +218,19 @@ export class BadCursor extends Error {}
 export interface Authenticator {
   /** Null: not valid. @throws LedgerUnavailable, CredentialsUnavailable when that cannot be told. @param credential the text after `Bearer `. */
   authenticate(credential: string): Promise<Principal | null>;
+  /** Whose a client certificate is that the listener has proven; null: nobody's. */
+  ofCertificate?(certificate: ClientCertificate): Principal | null;
+}
+
+/** As Node tells of an X.509 certificate. */
+export interface ClientCertificate {
+  /** One name a line. */
+  readonly subject: string;
+  readonly subjectAltName: string | undefined;
+  /** `AB:CD:…` */
+  readonly fingerprint256: string;
+  readonly validFrom: string;
+  readonly validTo: string;
 }
 
 /** What http logs; a pino logger satisfies it. Never given a header, a body or a query string. */

@@ -30,6 +30,22 @@ export function relationProblems(config: Config, sourceOf: SourceOf): ConfigProb
       mend: 'give the two listeners different ports: agents must not reach the control plane',
     });
   }
+  problems.push(...tlsProblems(config, sourceOf));
+  return problems;
+}
+
+function tlsProblems(config: Config, sourceOf: SourceOf): ConfigProblem[] {
+  const problem = (path: string, message: string, mend: string): ConfigProblem => ({ source: sourceOf(path), value: null, message, mend });
+  const problems = (['agent', 'control'] as const).flatMap((name): ConfigProblem[] => {
+    const { tlsCertFile, tlsKeyFile, tlsClientCaFile, tlsClientRequired } = config[name];
+    if ((tlsCertFile === null) !== (tlsKeyFile === null)) return [problem(`${name}.tls_${tlsCertFile === null ? 'cert' : 'key'}_file`, `\`${name}.tls_cert_file\` and \`${name}.tls_key_file\` belong together`, 'set both, or none')];
+    if (tlsClientCaFile !== null && tlsCertFile === null) return [problem(`${name}.tls_client_ca_file`, `\`${name}.tls_client_ca_file\` has no effect without TLS`, `set \`${name}.tls_cert_file\` and \`${name}.tls_key_file\``)];
+    if (tlsClientRequired && tlsClientCaFile === null) return [problem(`${name}.tls_client_required`, `\`${name}.tls_client_required\` would let nobody in`, `set \`${name}.tls_client_ca_file\``)];
+    return [];
+  });
+  if (config.identity.certificatesFile !== null && config.agent.tlsClientCaFile === null && config.control.tlsClientCaFile === null) {
+    problems.push(problem('identity.certificates_file', 'no listener asks for the certificates of `identity.certificates_file`', 'set `agent.tls_client_ca_file` or `control.tls_client_ca_file`'));
+  }
   return problems;
 }
 

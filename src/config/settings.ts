@@ -15,6 +15,13 @@ const secret = (description: string) => optional(description, {}, { expected: 't
 const secretFile = (name: string) =>
   optional(`A file that holds \`${name}\`, for secrets that are mounted. Its last line break is not part of it.`, {}, { kind: 'path', expected: 'a path' });
 
+const tls = {
+  tls_cert_file: optional('A certificate chain in PEM, with which the listener speaks TLS. The files are read again every minute.', {}, { kind: 'path', expected: 'a path' }),
+  tls_key_file: optional('Its private key in PEM.', {}, { kind: 'path', expected: 'a path' }),
+  tls_client_ca_file: optional('The authorities in PEM whose client certificates are believed; who somebody is then says `identity.certificates_file`. Without it nobody is asked for a certificate.', {}, { kind: 'path', expected: 'a path' }),
+  tls_client_required: flag(false, 'Nobody connects without such a certificate, whatever other credential they have. Probes neither.'),
+};
+
 const viewLimit = '(openai-chat|openai-responses|anthropic|gemini|mcp)((\\.(tools|bytes|tokens))?=(none|[1-9][0-9]{0,8}))?';
 
 const allowedUpstream = '[A-Za-z][A-Za-z0-9_.-]*(=[0-9a-fA-F.:/]+(,[0-9a-fA-F.:/]+)*)?';
@@ -25,10 +32,12 @@ export const configSchema = Type.Object({
   agent: section('The listener for agents.', {
     host: text('127.0.0.1', 'The address to listen on.'),
     port: integer(8080, 'The port; 0 takes a free one.', anyPort),
+    ...tls,
   }),
   control: section('The listener for people, applications and operations. Agents’ credentials never work here.', {
     host: text('127.0.0.1', 'The address to listen on.'),
     port: integer(9090, 'The port; 0 takes a free one.', anyPort),
+    ...tls,
   }),
   database: section('Postgres, the record of truth.', {
     url: optional('The connection string. Without one, development starts an embedded Postgres.', { pattern: '^postgres(ql)?://\\S+$' },
@@ -57,6 +66,7 @@ export const configSchema = Type.Object({
   }),
   identity: section('Credentials.', {
     issuers_file: optional('A file that says whose JWTs are accepted, and what their claims mean (docs/identity.md). Without one, only API keys are.', {}, { kind: 'path', expected: 'a path' }),
+    certificates_file: optional('A file that says whose client certificate is whose (docs/identity.md), for listeners that ask for one.', {}, { kind: 'path', expected: 'a path' }),
     key_cache: duration('1s', 'How long a key is taken as valid without asking the database; a revocation takes effect within it.', ['0ms', '60s']),
   }),
   limits: section('The size of what a caller may send and receive.', {

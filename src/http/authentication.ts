@@ -8,6 +8,7 @@ import type { Principal, Role } from '../model.js';
 import type { Authenticator, Plane } from '../ports.js';
 import { sendRefusal } from './reply.js';
 import type { App } from './server.js';
+import { clientCertificate } from './tls.js';
 
 const bearer = /^Bearer +(\S+)$/i;
 
@@ -30,8 +31,10 @@ export function requireCredential(scope: App, plane: Plane, authenticator: Authe
 
 async function identify(request: FastifyRequest, plane: Plane, authenticator: Authenticator): Promise<Principal | Refusal> {
   const credential = bearer.exec(request.headers.authorization ?? '')?.[1];
-  if (credential === undefined) return refuse('UNAUTHENTICATED', 'The request has no header `Authorization: Bearer CREDENTIAL`.');
-  const principal = await authenticator.authenticate(credential);
+  const certificate = request.headers.authorization === undefined && authenticator.ofCertificate ? clientCertificate(request.raw.socket) : null;
+  if (credential === undefined && !certificate) return refuse('UNAUTHENTICATED', 'The request has no header `Authorization: Bearer CREDENTIAL`.');
+  const principal = certificate ? (authenticator.ofCertificate?.(certificate) ?? null) : await authenticator.authenticate(credential ?? '');
+  if (principal === null && certificate) return refuse('UNAUTHENTICATED', 'The certificate is not one of a caller.');
   if (principal === null) return refuse('UNAUTHENTICATED', 'The key is unknown, expired or revoked, or the token is not valid here.');
   if (!admits[plane](principal.roles)) return refuse('WRONG_PLANE', `The role of this credential has no use on the ${plane} listener.`);
   return principal;

@@ -2,6 +2,7 @@
 import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox';
 import fastify, { type FastifyBaseLogger, type FastifyInstance, type RawServerDefault } from 'fastify';
 import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { TlsOptions } from 'node:tls';
 import { failureHandler, noSuchRoute } from './failures.js';
 import type { Log, Plane, RequestMetrics } from '../ports.js';
 import { maxHeaderBytes, socketGuard } from './sockets.js';
@@ -33,23 +34,27 @@ export interface ServerParts {
   limits: HttpLimits;
   log: Log;
   metrics: RequestMetrics;
+  /** Absent: plain HTTP, for what stands in front or beside. */
+  tls?: TlsOptions | undefined;
 }
 
 export type App = FastifyInstance<RawServerDefault, IncomingMessage, ServerResponse, FastifyBaseLogger, TypeBoxTypeProvider>;
 
-export function createServer(plane: Plane, { limits, log, metrics }: ServerParts): App {
+export function createServer(plane: Plane, { limits, log, metrics, tls }: ServerParts): App {
   const sockets = socketGuard();
   const onFailure = failureHandler(plane, limits.bodyBytes, log);
+  const http = {
+    maxHeaderSize: maxHeaderBytes,
+    headersTimeout: limits.headersTimeoutMs,
+    connectionsCheckingInterval: Math.min(5000, limits.headersTimeoutMs),
+  };
   const app = fastify({
     // Requests are logged by nobody and counted by a metric; failures are logged by `failureHandler`, without headers.
     logger: false,
     bodyLimit: limits.bodyBytes,
     requestTimeout: limits.requestTimeoutMs,
-    http: {
-      maxHeaderSize: maxHeaderBytes,
-      headersTimeout: limits.headersTimeoutMs,
-      connectionsCheckingInterval: Math.min(5000, limits.headersTimeoutMs),
-    },
+    // Its type says http for both; what is used of the server is the same.
+    ...((tls ? { https: { ...http, ...tls } } : { http }) as { http: typeof http }),
     // While closing, the gate itself says `DRAINING` as a problem document; Fastify's own 503 is not one.
     return503OnClosing: false,
     // A session id of 512 bytes, percent-encoded.

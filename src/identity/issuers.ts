@@ -2,13 +2,11 @@
  * Who may issue tokens, and what their claims mean here: the file of `identity.issuers_file`. It is the operator's, unlike a contract, so it may
  * say where inside the network an issuer is.
  */
-import { readFileSync } from 'node:fs';
 import { dirname, resolve } from 'node:path';
 import { type Static, type TSchema, Type } from '@sinclair/typebox';
-import { Value } from '@sinclair/typebox/value';
-import { parseDocument } from 'yaml';
 import { type Role, roles } from '../model.js';
 import { combinesPlanes } from './api-keys.js';
+import { readOperatorFile } from './operator-file.js';
 
 /** Asymmetric ones: a key that is published can verify, and must never be one that could sign. */
 const algorithms = ['RS256', 'RS384', 'RS512', 'PS256', 'PS384', 'PS512', 'ES256', 'ES384', 'ES512', 'EdDSA', 'Ed25519'] as const;
@@ -71,24 +69,11 @@ export interface Issuer {
 
 /** @throws Error with everything that is wrong, in words for the operator */
 export function readIssuers(file: string): Issuer[] {
-  let written: string;
-  try {
-    written = readFileSync(file, 'utf8');
-  } catch (error) {
-    throw new Error(`\`identity.issuers_file\` cannot be read: ${(error as NodeJS.ErrnoException).code ?? 'unknown error'}`);
-  }
-  const document = parseDocument(written, { prettyErrors: false, uniqueKeys: true, stringKeys: true });
-  const content: unknown = document.errors.length > 0 || document.warnings.length > 0 ? null : document.toJS({ maxAliasCount: 0 });
-  if (!Value.Check(fileSchema, content)) throw new Error(`${file} is not a list of issuers:\n${shapeProblems(content).join('\n')}\n  see docs/identity.md`);
+  const content = readOperatorFile(file, fileSchema, { setting: 'identity.issuers_file', what: 'issuers', page: 'docs/identity.md' });
   const issuers = content.issuers.map((source) => readIssuer(source, dirname(file)));
   const problems = [...content.issuers.flatMap(problemsOf), ...together(issuers, content.issuers)];
   if (problems.length > 0) throw new Error(`${file} cannot be used:\n${problems.map((problem) => `  ${problem}`).join('\n')}`);
   return issuers;
-}
-
-function shapeProblems(content: unknown): string[] {
-  if (content === null) return ['  it is not a YAML mapping'];
-  return [...Value.Errors(fileSchema, content)].slice(0, 10).map(({ path, message }) => `  ${path || '/'}: ${message}`);
 }
 
 type Source = Static<typeof issuerSchema>;

@@ -36,7 +36,8 @@ describe('values', () => {
     expect(config.approvals).toEqual({ expiresMs: 900_000, dispatchTries: 10, reviewDeadlineMs: 86_400_000 });
     expect(config.reconcile.deadlineMs).toBe(3_600_000);
     expect(config.retention.payloadsMs).toBe(30 * 86_400_000);
-    expect([config.agent, config.control]).toEqual([{ host: '127.0.0.1', port: 8080 }, { host: '127.0.0.1', port: 9090 }]);
+    const plain = { tlsCertFile: null, tlsKeyFile: null, tlsClientCaFile: null, tlsClientRequired: false };
+    expect([config.agent, config.control]).toEqual([{ host: '127.0.0.1', port: 8080, ...plain }, { host: '127.0.0.1', port: 9090, ...plain }]);
     expect([config.database.url, config.redis.url, config.secrets.keyPepper]).toEqual([null, null, null]);
   });
 
