@@ -1,10 +1,8 @@
 /** The chain of one tenant as an export has it: in pages, each of one snapshot, on the connections of those who browse. */
-import type pg from 'pg';
 import type { ExportLine } from '../chain/lines.js';
 import type { ChainReader } from '../chain/sealer.js';
 import { type CheckpointRow, checkpointColumns, digest, headerColumns, type HeaderRow, toCheckpoint, toUnlinked } from './chain-row.js';
-
-type Read = <T>(work: (client: pg.PoolClient) => Promise<T>) => Promise<T>;
+import type { ReadOf } from './pages.js';
 
 /** Each receipt is looked up by its key; as a join the whole table may be read for one page. */
 const linksText = `
@@ -18,9 +16,9 @@ where k.tenant = $1 and k.sequence >= $2 and ($3::bigint is null or k.sequence <
 
 type LinkRow = (HeaderRow | { id: null }) & { sequence: string; receipt_id: string; previous: Buffer; link: Buffer; body: string | null };
 
-export function openChainReader(read: Read): ChainReader {
+export function openChainReader(read: ReadOf): ChainReader {
   return {
-    page: (tenant, after, limit) => read(async (client) => {
+    page: (tenant, after, limit) => read(tenant, async (client) => {
       const { rows } = await client.query<LinkRow>(linksText, [tenant, after, limit]);
       const done = rows.length < limit;
       // Of the last page also those that sign what is not there any more.

@@ -112,7 +112,7 @@ interface Verdict { held: boolean; broken: string[] }
 
 export function openChain(plain: Plain, pool: pg.Pool): ChainStore {
   const run = <Row extends object>(name: string, text: string, values: unknown[]): Promise<Row[]> => plain<Row>({ name, text, values });
-  const walk = (text: string, values: unknown[]): Promise<ChainRow[]> => inSnapshot(pool, readMs, async (client) => {
+  const walk = (text: string, values: unknown[]): Promise<ChainRow[]> => inSnapshot(pool, { tenant: null, timeoutMs: readMs }, async (client) => {
     await client.query(alongTheIndex);
     return (await client.query<ChainRow>(text, values)).rows;
   });

@@ -5,15 +5,27 @@ import type { Page } from '../ports.js';
 import { failureOf } from './connection.js';
 import { type List, writeCursor } from './cursor.js';
 
+export interface SnapshotOptions {
+  /**
+   * Whose: the database then shows nobody else's rows, whatever `work` asks for, where its role is bound by that (migration 0017). Null: everybody's,
+   * for what serves all tenants.
+   */
+  tenant: string | null;
+  timeoutMs: number;
+}
+
+export type ReadOf = <T>(tenant: string, work: (client: pg.PoolClient) => Promise<T>) => Promise<T>;
+
 /**
  * One snapshot for all that `work` reads. The timeout is the transaction's own, so that it also holds behind a pooler that shares sessions. Every
  * index is led by the tenant, so that without one for a filter its own rows are read, never the whole table with everybody's (case-68).
  */
-export async function inSnapshot<T>(pool: pg.Pool, timeoutMs: number, work: (client: pg.PoolClient) => Promise<T>): Promise<T> {
+export async function inSnapshot<T>(pool: pg.Pool, { tenant, timeoutMs }: SnapshotOptions, work: (client: pg.PoolClient) => Promise<T>): Promise<T> {
   let client: pg.PoolClient | undefined;
   try {
     client = await pool.connect();
-    await client.query(`begin transaction isolation level repeatable read read only; set local statement_timeout = ${timeoutMs}; set local enable_seqscan = off`);
+    const whose = tenant === null ? '' : `; set local callgate.tenant = ${client.escapeLiteral(tenant)}`;
+    await client.query(`begin transaction isolation level repeatable read read only; set local statement_timeout = ${timeoutMs}; set local enable_seqscan = off${whose}`);
     const result = await work(client);
     await client.query('commit');
     client.release();

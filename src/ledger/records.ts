@@ -1,5 +1,4 @@
 /** What the control plane reads: keyset pages, always of one tenant, on connections of its own and bounded in time. */
-import type pg from 'pg';
 import type { ChainReader } from '../chain/sealer.js';
 import type { Approvals, Reviews } from '../gate/ports.js';
 import type { Page, Records } from '../ports.js';
@@ -10,7 +9,7 @@ import { openChainReader } from './chain-reader.js';
 import { contentOrTombstone } from './chain-row.js';
 import { createPool } from './connection.js';
 import { readCursor } from './cursor.js';
-import { inSnapshot, instant, page, Where } from './pages.js';
+import { inSnapshot, instant, page, type ReadOf, Where } from './pages.js';
 import { findReview, listReviews } from './reviews.js';
 import type { Sealer } from './seal.js';
 
@@ -36,7 +35,8 @@ export function openRecords(options: RecordsOptions, sealer: Sealer): RecordStor
   const pool = createPool({ ...options, preparedStatements: false, statementTimeoutMs: options.statementTimeoutMs + 1_000 }, options.poolSize);
   // The statement that was under way fails too and says it; without a listener a lost connection would end the process.
   pool.on('connect', (client) => void client.on('error', () => undefined));
-  const read = <T>(work: (client: pg.PoolClient) => Promise<T>): Promise<T> => inSnapshot(pool, options.statementTimeoutMs, work);
+  /** The only way to a connection here: nobody reads without saying for whom. */
+  const read: ReadOf = (tenant, work) => inSnapshot(pool, { tenant, timeoutMs: options.statementTimeoutMs }, work);
   return {
     async receipts(tenant, filter): Promise<Page<JsonObject>> {
       const where = new Where(tenant);
@@ -44,13 +44,13 @@ export function openRecords(options: RecordsOptions, sealer: Sealer): RecordStor
       if (filter.from) where.add('id >= ?', firstIdAt(firstMillisecond(filter.from)));
       if (filter.to) where.add('id < ?', firstIdAt(firstMillisecond(filter.to)));
       if (filter.cursor) where.add('id < ?', ...readCursor('receipts', filter.cursor));
-      const { rows } = await read((client) => client.query<{ id: string; body: string }>(
+      const { rows } = await read(tenant, (client) => client.query<{ id: string; body: string }>(
         `select id, ${contentOrTombstone} from receipts r where ${where.text} order by id desc limit ${filter.limit + 1}`, where.values,
       ));
       return page('receipts', rows, filter.limit, (row) => JSON.parse(row.body) as JsonObject, (row) => [row.id]);
     },
     async receipt(tenant, id) {
-      const { rows: [row] } = await read((client) => client.query<{ body: string; digest: Buffer }>(
+      const { rows: [row] } = await read(tenant, (client) => client.query<{ body: string; digest: Buffer }>(
         `select ${contentOrTombstone}, digest from receipts r where r.tenant = $1 and r.id = $2`, [tenant, id],
       ));
       return row ? { ...(JSON.parse(row.body) as JsonObject), digest: `sha256:${row.digest.toString('hex')}` } : null;
@@ -61,14 +61,14 @@ export function openRecords(options: RecordsOptions, sealer: Sealer): RecordStor
       if (filter.from) where.add('created_at >= ?::timestamptz', inUtc(filter.from));
       if (filter.to) where.add('created_at < ?::timestamptz', inUtc(filter.to));
       if (filter.cursor) where.add('(created_at, operation_id) < (?::timestamptz, ?)', ...readCursor('operations', filter.cursor));
-      const { rows } = await read((client) => client.query<Summary>(
+      const { rows } = await read(tenant, (client) => client.query<Summary>(
         `select ${summaryColumns} from operations where ${where.text} order by created_at desc, operation_id desc limit ${filter.limit + 1}`,
         where.values,
       ));
       return page('operations', rows, filter.limit, summary, (row) => [row.created_at, row.operation_id]);
     },
     async operation(tenant, id) {
-      const story = await read(async (client) => {
+      const story = await read(tenant, async (client) => {
         const { rows: [row] } = await client.query<Summary>(`select ${summaryColumns} from operations where tenant = $1 and operation_id = $2`, [tenant, id]);
         if (!row) return null;
         const receipts = await client.query<{ body: string }>(`select ${contentOrTombstone} from receipts r where r.tenant = $1 and r.operation_id = $2 order by r.id`, [tenant, id]);
@@ -88,12 +88,12 @@ export function openRecords(options: RecordsOptions, sealer: Sealer): RecordStor
       };
     },
     reviews: {
-      list: async (tenant, filter) => read(listReviews(tenant, filter)),
-      find: (tenant, id) => read((client) => findReview(client, sealer, tenant, id)),
+      list: async (tenant, filter) => read(tenant, listReviews(tenant, filter)),
+      find: (tenant, id) => read(tenant, (client) => findReview(client, sealer, tenant, id)),
     },
     approvals: {
-      list: async (tenant, filter) => read(listApprovals(tenant, filter)),
-      find: (tenant, id) => read((client) => findApproval(client, sealer, tenant, id)),
+      list: async (tenant, filter) => read(tenant, listApprovals(tenant, filter)),
+      find: (tenant, id) => read(tenant, (client) => findApproval(client, sealer, tenant, id)),
     },
     chain: openChainReader(read),
     close: () => pool.end(),
