@@ -3,10 +3,10 @@ import { projectFile } from '../../src/project.js';
 import { decide, reviewOf } from '../people/reviews.js';
 import { type House, openGateway, openHouse, type Opened, type Sent } from '../support/gateway.js';
 import { until } from './process.js';
-import { drive, driveRead, type Lane } from './table/drive.js';
+import { drive, driveRead, driveReadBack, type Lane } from './table/drive.js';
 import { classes, type Class, type Observation, observations, worldsOf } from './table/observations.js';
-import { classificationPage, type ReadRow, type Row } from './table/page.js';
-import { type Cell, expected, expectedOfRead, momentsOf } from './table/rules.js';
+import { classificationPage, type ReadRow, type Row, type ShownRow } from './table/page.js';
+import { type Cell, expected, expectedOfRead, expectedOfReadBack, momentsOf } from './table/rules.js';
 import { contractsOf, Scripted, setups, type Setup, writeTool } from './table/service.js';
 
 /**
@@ -16,6 +16,7 @@ import { contractsOf, Scripted, setups, type Setup, writeTool } from './table/se
  */
 const lanes = 20;
 let rows: Row[] = [];
+let shown: ShownRow[] = [];
 let reads: ReadRow[] = [];
 const heard = new Map<object, Sent[]>();
 
@@ -69,9 +70,11 @@ beforeAll(async () => {
     const driven = await drive(lane, observation, cell);
     return keep({ observation, cell, ends: driven.ends }, driven.heard);
   })));
+  shown = await inLanes((['committed', 'claimed', 'accepted', 'unknown'] as const).flatMap((name) => (['both', 'readback'] as const).flatMap((setup) =>
+    (['twice', 'nothing'] as const).map((which): Job<ShownRow> => async (lane) => ({ observation: firstOf(name), setup, shown: which, ends: await driveReadBack(lane, firstOf(name), setup, which) })))));
   reads = await inLanes(observations.filter(({ read }) => read !== null).flatMap((observation) => [false, true].map((last): Job<ReadRow> => async (lane) =>
     ({ observation, last, ends: await driveRead(lane, observation, last) }))));
-  page = classificationPage(rows, reads, observations);
+  page = classificationPage(rows, shown, reads, observations);
 }, 300_000);
 afterAll(async () => {
   await open?.gateway.close();
@@ -100,6 +103,13 @@ describe('a write, whatever an attempt of it comes to', () => {
       expect(ends.effects).toBeLessThanOrEqual(1);
       if (ends.told.endsWith(', verified')) expect(ends.effects).toBe(1);
     }
+  });
+});
+
+describe('a read-back', () => {
+  it('that shows two effects, or nothing until the deadline, ends with a person, whatever the answer had proved', () => {
+    expect(shown).toHaveLength(16);
+    for (const { observation, setup, shown: which, ends } of shown) expect({ proves: observation.proves, setup, ...ends }).toEqual({ proves: observation.proves, setup, ...expectedOfReadBack(which) });
   });
 });
 

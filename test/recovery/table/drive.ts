@@ -3,8 +3,8 @@ import { type Opened, type Sent, unique } from '../../support/gateway.js';
 import { decide, reviewOf } from '../../people/reviews.js';
 import { until } from '../process.js';
 import type { Observation } from './observations.js';
-import { believed, type Cell, type Ends, verified } from './rules.js';
-import { readTool, type Scripted, type Turn, writeTool } from './service.js';
+import { believed, type Cell, type Ends, type Shown, verified } from './rules.js';
+import { readTool, type Scripted, type Setup, type Turn, writeTool } from './service.js';
 
 export interface Lane {
   n: number;
@@ -47,6 +47,17 @@ export async function driveRead({ n, service, open }: Lane, observation: Observa
   service.script(id, [{ by: observation.by, takesEffect: false }], false);
   const answer = await open.agent.call({ session_id: id, call_id: 'c', tool: readTool(n, last), arguments: { cell: id } }, patience);
   return { told: asTold(answer), sent: service.books(id).sent };
+}
+
+/** It took effect, and this is what its read-back shows. */
+export async function driveReadBack({ n, service, open, brief }: Lane, observation: Observation, setup: Setup, shown: Shown): Promise<Omit<Ends, 'verdict'>> {
+  const id = `c${++cells}`;
+  const at = shown === 'nothing' ? brief : open;
+  await quiet(at, n);
+  // The second turn is never reached, so that the first is not the last, after which it would show something.
+  service.script(id, [{ by: observation.by, takesEffect: true, twice: shown === 'twice', late: observation.proves === 'accepted' }, dropped(false)], shown === 'nothing');
+  const first = await at.agent.call({ session_id: id, call_id: 'c', tool: writeTool(n, setup, false), arguments: { cell: id } }, shown === 'nothing' ? { prefer: 'wait=2' } : patience);
+  return { told: asTold(await ended(at, first, [first])), ...service.books(id) };
 }
 
 /** A pause that the cell before was told of is over; the first send of its service earns the retries of the next one. */

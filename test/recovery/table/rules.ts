@@ -107,3 +107,8 @@ export function expectedOfRead({ proves, read, code }: Observation, last: boolea
     default: throw new Error(`no read comes to ${as}`);
   }
 }
+
+/** Where the effect is there: shown twice it is no effect that anybody meant; shown by nothing it is owed until the deadline. */
+export type Shown = 'twice' | 'nothing';
+export const expectedOfReadBack = (shown: Shown): Omit<Ends, 'verdict'> =>
+  shown === 'twice' ? { told: person('MISMATCH'), sent: 1, effects: 2 } : { told: person('DEADLINE_PASSED'), sent: 1, effects: 1 };

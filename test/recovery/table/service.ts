@@ -90,7 +90,7 @@ export function contractsOf(lanes: number): string {
 }
 
 /** What becomes of one attempt. */
-export interface Turn { by: Observation['by']; takesEffect: boolean; /** Later than the answer. */ late?: boolean }
+export interface Turn { by: Observation['by']; takesEffect: boolean; /** Later than the answer. */ late?: boolean; /** Against its own promise. */ twice?: boolean }
 /** What was meant by one call, and what came of it. */
 interface Page { turns: Turn[]; blind: boolean; sent: number; effects: string[] }
 
@@ -162,16 +162,16 @@ export class Scripted {
     page.sent++;
     this.cellOf.set(key, cell);
     const turn = this.take(cell);
-    if (request.method === 'POST' && (turn === undefined || turn.takesEffect)) this.commit(page, key, request.headers['idempotency-key'] !== undefined, turn?.late ? lateMs : 0);
+    if (request.method === 'POST' && (turn === undefined || turn.takesEffect)) this.commit(page, key, request.headers['idempotency-key'] !== undefined, turn ?? {});
     if (turn && 'wire' in turn.by) turn.by.wire(response);
     else say(answerOf(key || 'read'));
   }
 
   /** Once for each key where it keeps keys, else as often as it is asked. */
-  private commit(page: Page, key: string, keepsKeys: boolean, afterMs: number): void {
+  private commit(page: Page, key: string, keepsKeys: boolean, { late = false, twice = false }: Pick<Turn, 'late' | 'twice'>): void {
     if (keepsKeys && page.effects.includes(key)) return;
-    if (afterMs > 0) setTimeout(() => this.commit(page, key, keepsKeys, 0), afterMs);
-    else page.effects.push(key);
+    if (late) setTimeout(() => this.commit(page, key, keepsKeys, { twice }), lateMs);
+    else page.effects.push(...(twice ? [key, key] : [key]));
   }
 
   private receipt(key: string, socket: Socket, say: (body: object) => void): void {
