@@ -145,6 +145,8 @@ export const problems = {
     'Nothing is sent unless its intent is durable. Nothing was sent.', 'Try again with the same ids after `Retry-After`.'),
   ISSUER_UNAVAILABLE: problem('unavailable', 503, 'retry', 'The credential cannot be checked just now',
     'The keys of the token’s issuer could not be fetched, and none that are recent enough are at hand. Nothing was sent.', 'Try again with the same ids after `Retry-After`.'),
+  OVERLOADED: problem('unavailable', 503, 'retry', 'This replica has as much to do as it takes',
+    'As many calls as it admits at a time are under way or wait in line. Nothing was sent.', 'Try again with the same ids after `Retry-After`; another replica may answer sooner.'),
   DRAINING: problem('unavailable', 503, 'retry', 'This replica is shutting down',
     'It takes no new calls. Nothing was sent.', 'Try again with the same ids; another replica answers.'),
   UPSTREAM_REJECTED: problem('rejected', 422, 'abandon', 'The service refused the call',

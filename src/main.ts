@@ -133,7 +133,7 @@ export async function startGateway(config: Config, joints: Joints = {}): Promise
   const parts: Parts = {
     replica,
     settings: {
-      bodyBytes: config.limits.bodyBytes, argumentsBytes: config.limits.argumentsBytes, depth: config.limits.depth, callsPerTurn: config.limits.callsPerBatch, resultBytes: config.limits.resultBytes,
+      bodyBytes: config.limits.bodyBytes, argumentsBytes: config.limits.argumentsBytes, depth: config.limits.depth, callsPerTurn: config.limits.callsPerBatch, inFlight: config.limits.inFlight, resultBytes: config.limits.resultBytes,
       leaseMs: config.execution.leaseMs, patienceMs: config.execution.patienceMs, sendWindowMs: config.execution.sendWindowMs,
       reconcileDeadlineMs: config.reconcile.deadlineMs,
       backoffFirstMs: config.reconcile.backoffFirstMs, backoffMaxMs: config.reconcile.backoffMaxMs,

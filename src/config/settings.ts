@@ -73,6 +73,7 @@ export const configSchema = Type.Object({
     body: size('256KiB', 'A request body.', ['1KiB', '64MiB']),
     arguments: size('64KiB', 'The arguments of one call.', ['1KiB', '64MiB']),
     depth: integer(32, 'Nesting of a body.', [4, 100]),
+    in_flight: integer(2_000, 'Calls, batches and turns that one replica works on or keeps in line at a time, for agents. More are refused with 503 before anything is sent.', [1, 100_000]),
     calls_per_batch: integer(20, 'Calls in one batch, or that run of one turn.', [1, 20]),
     result: size('64KiB', 'A result in an answer; a larger one is cut there and read in pages. Also a result or read-back that is kept whole in a receipt, where a larger one is kept by size and digest.', ['1KiB', '64MiB']),
   }),

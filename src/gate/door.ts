@@ -24,14 +24,15 @@ const cancelTries = 20;
 export function openDoor(parts: Parts): AgentDoor {
   const trim = (principal: Principal, answer: Answer): Answer => withinLimit(offering(parts, principal, answer), parts.settings.resultBytes);
   const trimAll = (principal: Principal, answer: TurnAnswer): TurnAnswer => ('results' in answer ? { results: answer.results.map((each) => trim(principal, each)) } : answer);
+  const admit = admission(parts);
   return {
-    propose: async ({ body, principal, idempotencyKey, patienceMs, respondAsync, gone }) =>
+    propose: ({ body, principal, idempotencyKey, patienceMs, respondAsync, gone }) => admit(async () =>
       trim(principal, await call(parts, { body, principal, ...(idempotencyKey === undefined ? {} : { idempotencyKey }) }, {
         until: performance.now() + (patienceMs ?? parts.settings.patienceMs), respondAsync: respondAsync ?? false, gone,
-      })),
+      })), (refused) => refused),
 
-    batch: async (batch) => trimAll(batch.principal, await runBatch(parts, batch)),
-    turn: async (turn) => trimAll(turn.principal, await runTurn(parts, turn)),
+    batch: (batch) => admit(async () => trimAll(batch.principal, await runBatch(parts, batch)), (refused) => ({ refused })),
+    turn: (turn) => admit(async () => trimAll(turn.principal, await runTurn(parts, turn)), (refused) => ({ refused })),
 
     async operation(principal, operationId, patienceMs) {
       const until = performance.now() + patienceMs;
@@ -76,6 +77,23 @@ export function openDoor(parts: Parts): AgentDoor {
         .filter((tool) => decideTool(policy, { principal, envelope: { subject: principal.subject ?? '', purpose: principal.purposes[0] ?? '' } }, tool).allowed)
         .map((tool) => ({ ...modelTool(tool), version: tool.version, digest: tool.digest }));
     },
+  };
+}
+
+/** What waits in line costs memory and nothing else, so that alone must bound it: who comes beyond is told at once, before anything was asked of anybody. */
+function admission({ settings, metrics }: Parts): <T>(work: () => Promise<T>, refused: (answer: Answer) => T) => Promise<T> {
+  let inFlight = 0;
+  return async (work, refused) => {
+    if (inFlight >= settings.inFlight) {
+      metrics.call('', 'unavailable');
+      return refused(refusalAnswer(refuse('OVERLOADED', 'This replica works on as many calls as it takes. Nothing was sent.'), reader()));
+    }
+    inFlight++;
+    try {
+      return await work();
+    } finally {
+      inFlight--;
+    }
   };
 }
 

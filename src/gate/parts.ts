@@ -20,6 +20,8 @@ export interface GateSettings extends BudgetLimits {
   argumentsBytes: number;
   depth: number;
   callsPerTurn: number;
+  /** Calls, batches and turns of agents in this process at a time, those in line included. */
+  inFlight: number;
   /** A result beyond it is cut in answers and read in pages; in a receipt, it and a read-back are kept by size and digest. */
   resultBytes: number;
   leaseMs: number;

@@ -12,7 +12,7 @@ import { type CallSoFar, decisionReceipt } from './receipts.js';
 /** What could not be parsed has no receipt, and what is only busy decided nothing. */
 const withoutReceipt: ReadonlySet<ProblemCode> = new Set([
   'MALFORMED_JSON', 'DUPLICATE_KEY', 'NUMBER_NOT_FINITE', 'TOO_DEEP', 'INTEGER_PRECISION', 'BODY_TOO_LARGE', 'ARGUMENTS_TOO_LARGE', 'INVALID_ENVELOPE',
-  'IN_PROGRESS', 'NOT_BEGUN', 'DRAINING', 'UNAVAILABLE', 'UNUSABLE_CALL', 'TOO_MANY_CALLS',
+  'IN_PROGRESS', 'NOT_BEGUN', 'DRAINING', 'OVERLOADED', 'UNAVAILABLE', 'UNUSABLE_CALL', 'TOO_MANY_CALLS',
 ]);
 
 export interface Circumstances {

@@ -27,7 +27,7 @@ describe('values', () => {
   test('without file and environment, the defaults of semantics.md section 10 hold', () => {
     const config = configOf(null);
     expect(config.mode).toBe('development');
-    expect(config.limits).toEqual({ bodyBytes: 262_144, argumentsBytes: 65_536, depth: 32, callsPerBatch: 20, resultBytes: 65_536 });
+    expect(config.limits).toEqual({ bodyBytes: 262_144, argumentsBytes: 65_536, depth: 32, inFlight: 2_000, callsPerBatch: 20, resultBytes: 65_536 });
     expect(config.execution).toEqual({
       leaseMs: 15_000, patienceMs: 10_000, patienceMaxMs: 45_000, sendWindowMs: 5_000, upstreamDeadlineMs: 10_000, connectTimeoutMs: 2_000,
       attempts: 3, elapsedMs: 30_000, retryRatio: 0.1,
