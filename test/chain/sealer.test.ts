@@ -39,7 +39,7 @@ async function sealed(tenant = 't'): Promise<string[]> {
 /** A receipt that is never sealed can be taken away without anybody seeing it; one that is sealed twice makes the whole chain a lie. */
 describe('every committed receipt gets one place, and keeps it', () => {
   it('however late it is committed, by however long a transaction, with whatever id (property)', async () => {
-    const sealer = chains.sealer('one');
+    let seals = chains.sealer('one');
     let n = 0;
     let run = 0;
     const writers = [await connect(), await connect(), await connect()];
@@ -58,7 +58,6 @@ describe('every committed receipt gets one place, and keeps it', () => {
         if (how === 'commit') committed.push(...(pending[by] as string[]));
         pending[by] = [];
       };
-      let seals = sealer;
       for (const what of steps) {
         if (what.do === 'write') {
           if (pending[what.by]?.length === 0) await (writers[what.by] as pg.Client).query('begin');

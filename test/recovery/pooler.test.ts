@@ -8,6 +8,7 @@ import { type BoundProcess, spawnBound } from '../../src/embedded/bound-process.
 import { freePort } from '../../src/embedded/free-port.js';
 import { type House, openGateway, openHouse, type Opened, type Sent, unique } from '../support/gateway.js';
 import { extraOrder } from './many-orders.js';
+import { until } from './process.js';
 import { quickEnv } from './quick.js';
 
 vi.mock('../../examples/retail/service/seed.js', async (original) => (await import('./many-orders.js')).manyOrders(await original()));
@@ -120,6 +121,7 @@ describe.runIf(installed || process.env['CI'])('behind pgbouncer in transaction 
     together(pooler.env, async (both) => {
       await twiceOver(both, 0, 30);
       expect((await fetch(`${both[0].gateway.controlUrl}/readyz`)).status).toBe(200);
+      await sealed();
     }), 120_000);
 
   it('also when pgbouncer is killed with -9 in the middle and started again', () =>
@@ -129,7 +131,23 @@ describe.runIf(installed || process.env['CI'])('behind pgbouncer in transaction 
         await pooler.kill();
         await pooler.again();
       });
+      await sealed();
     }), 120_000);
+
+  /** One of them seals, over whatever connection it is given: every receipt once, in one chain without gaps. */
+  async function sealed(): Promise<void> {
+    const client = new pg.Client({ connectionString: house.databaseUrl });
+    await client.connect();
+    try {
+      await until(async () => {
+        const { rows: [row] } = await client.query(`select (select count(*) from receipts where tenant = 'acme') as written,
+          (select count(*) from receipt_chain where tenant = 'acme') as linked, (select max(sequence) from receipt_chain where tenant = 'acme') as last`);
+        return Number(row.written) > 0 && row.written === row.linked && row.linked === row.last;
+      }, 20_000);
+    } finally {
+      await client.end();
+    }
+  }
 });
 
 /**
