@@ -180,7 +180,13 @@ export async function startGateway(config: Config, joints: Joints = {}): Promise
   const door = openDoor(parts);
   const agentTls = tlsFiles(config.agent.tlsCertFile, config.agent.tlsKeyFile, config.agent.tlsClientCaFile, config.agent.tlsClientRequired);
   const controlTls = tlsFiles(config.control.tlsCertFile, config.control.tlsKeyFile, config.control.tlsClientCaFile, config.control.tlsClientRequired);
-  const agent = buildAgentServer({ door: joints.door?.(door) ?? door, authenticator, limits, log, metrics, tls: agentTls && readTls(agentTls) });
+  const agent = buildAgentServer({
+    door: joints.door?.(door) ?? door, authenticator, limits, log, metrics, tls: agentTls && readTls(agentTls),
+    callers: {
+      principal: { perSecond: config.callers.principalRate, atOnce: config.callers.principalConcurrent },
+      tenant: { perSecond: config.callers.tenantRate, atOnce: config.callers.tenantConcurrent },
+    },
+  });
   const control = buildControlServer({
     records, receiptChain: openExporter(records.chain, signingKeys, config.receipts.checkpointIntervalMs), approvals: openApprovalDesk(parts, records.approvals), reviews: openReviewDesk(parts, records.reviews), callbacks: openCallbackDesk(parts), sessions: store.sessions, sessionBudgets: { executions: config.budgets.executionsPerSession, proposals: config.budgets.proposals, turns: config.budgets.turns },
     authenticator, limits, log, metrics, tls: controlTls && readTls(controlTls), metricsPage: metrics.page, openapi: readOpenapi(projectFile('openapi.yaml')), contracts: { status: contracts.status },

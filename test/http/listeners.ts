@@ -2,6 +2,7 @@
 import type { AddressInfo } from 'node:net';
 import { afterEach } from 'vitest';
 import { buildAgentServer } from '../../src/http/agent/server.js';
+import type { CallerLimits } from '../../src/http/caller-limits.js';
 import { readOpenapi } from '../../src/http/control/openapi.js';
 import { buildControlServer } from '../../src/http/control/server.js';
 import { drain } from '../../src/http/drain.js';
@@ -57,6 +58,7 @@ export interface Script {
   health?: Health;
   authenticator?: Authenticator;
   limits?: Partial<HttpLimits>;
+  callers?: CallerLimits;
 }
 
 export interface Listeners {
@@ -86,6 +88,7 @@ export function build(script: Script = {}): Omit<Listeners, 'agent' | 'control' 
   };
   const agentApp = buildAgentServer({
     ...shared,
+    ...(script.callers ? { callers: script.callers } : {}),
     door: { propose: answersExecuted, batch: answersResults, turn: answersResults, operation: answersExecuted, result: async () => ({ page: { text: '{}', offset: 0, bytes: 2, next_offset: null } }), cancel: answersExecuted, tools: () => [], context: async () => emptyContext, ...script.door },
   });
   const controlApp = buildControlServer({

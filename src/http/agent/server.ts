@@ -1,6 +1,7 @@
 /** The agent plane: propose a call, a batch or a model's turn, ask for its outcome, cancel it, list the tools. */
 import { rawBody } from '../body.js';
 import { requireCredential } from '../authentication.js';
+import { limitCallers } from '../caller-limits.js';
 import { type App, createServer } from '../server.js';
 import { batchRoutes } from './batches.js';
 import { dialectRoutes } from '../dialects/routes.js';
@@ -14,7 +15,7 @@ import { toolRoutes } from './tools.js';
 export function buildAgentServer(parts: AgentServerParts): App {
   const app = createServer('agent', parts);
   app.register(async (scope) => {
-    requireCredential(scope, 'agent', parts.authenticator);
+    requireCredential(scope, 'agent', parts.authenticator, parts.callers && limitCallers(parts.callers));
     scope.addContentTypeParser('application/json', rawBody(parts.limits.bodyBytes));
     scope.register(callRoutes, parts);
     scope.register(batchRoutes, parts);
