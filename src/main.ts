@@ -130,6 +130,7 @@ export async function startGateway(config: Config, joints: Joints = {}): Promise
   const probeWrite = openWriteProbe(databaseUrl, probeMs);
   let draining = false;
 
+  const waiting = new WaitingCalls();
   const parts: Parts = {
     replica,
     settings: {
@@ -145,7 +146,7 @@ export async function startGateway(config: Config, joints: Joints = {}): Promise
     locks,
     upstream: joints.upstream?.(upstream) ?? upstream,
     upstreamGate,
-    waiting: new WaitingCalls(),
+    waiting,
     served: contracts.served,
     catalogueOf: contracts.earlier,
     retryAfterMs: (header) => parseRetryAfter(header, Date.now(), maxRetryAfterMs),
@@ -209,6 +210,7 @@ export async function startGateway(config: Config, joints: Joints = {}): Promise
     controlUrl: urlOf(control.server.address(), config.control.host, controlTls),
     async close() {
       draining = true;
+      waiting.drain();
       clearInterval(gauge);
       for (const stop of unfollow) stop();
       contracts.stop();

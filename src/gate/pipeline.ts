@@ -124,6 +124,7 @@ async function givenUp(walk: Walk, permitted: PermittedCall, given: Given): Prom
   const { parts, progress } = walk;
   progress.pass('execute', 'refuse');
   if (given.up === 'cancelled') return operationAnswer(given.operation, { progress, as: 'proposer' });
+  if (given.up === 'draining') return refusalAnswer(refuse('DRAINING', 'This replica takes no new calls.'), progress);
   return refused(parts, progress, permitted.principal, permitted, refuse('CANCELLED', 'Its caller hung up before it was sent. Nothing was sent.'));
 }
 

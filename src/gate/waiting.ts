@@ -7,8 +7,8 @@ import type { Principal } from '../model.js';
 import type { FreshCall, PermittedCall } from './calls.js';
 import type { Operation } from './ports.js';
 
-/** Why it is not sent. `cancelled`: the operation is in the ledger as that; `gone`: its caller hung up, which ends this one proposal. */
-export type Given = { up: 'cancelled'; operation: Operation } | { up: 'gone' };
+/** Why it is not sent. `cancelled`: the operation is in the ledger as that; `gone`: its caller hung up, which ends this one proposal; `draining`: another replica may send it. */
+export type Given = { up: 'cancelled'; operation: Operation } | { up: 'gone' } | { up: 'draining' };
 
 export class WaitingCall {
   /** As it was looked up last, and the operation that it would become. */
@@ -78,9 +78,18 @@ export class WaitingCall {
   }
 
   /** Its caller hung up: what has not been sent by then is not sent, and everything else goes on (case-56). */
-  async hangUp(): Promise<void> {
+  hangUp(): Promise<void> {
+    return this.unlessReserving({ up: 'gone' });
+  }
+
+  /** Whoever waits need not wait for its turn to be told to go elsewhere. */
+  drain(): Promise<void> {
+    return this.unlessReserving({ up: 'draining' });
+  }
+
+  private async unlessReserving(given: Given): Promise<void> {
     while (this.deciding) await this.deciding;
-    if (!this.reserving) this.giveUp({ up: 'gone' });
+    if (!this.reserving) this.giveUp(given);
   }
 }
 
@@ -100,6 +109,11 @@ export class WaitingCalls {
 
   get size(): number {
     return this.byPrincipal.size;
+  }
+
+  /** Those that stand in line; the rest of a turn of calls follows by what becomes of these. */
+  drain(): void {
+    for (const calls of this.byPrincipal.values()) for (const call of calls) if (call.known) void call.drain();
   }
 
   of(principal: Pick<Principal, 'tenant' | 'id'>): WaitingCall[] {

@@ -142,6 +142,25 @@ describe('a call that waits for its turn on an entity', () => {
     expect(await creditsOf(order)).toMatchObject([{ amount: 100 }, { amount: 200 }]);
   });
 
+  it('case-63: its replica is told to stop: it is told to go elsewhere at once, and the other replica executes it', async () => {
+    const leaving = await openGateway(house, { CALLGATE_DRAIN_TIMEOUT: '8s' });
+    const order = extraOrder(n++);
+    await house.shop.fault({ tool: 'issue_credit', kind: 'slow_reply', ms: 3_000 });
+    const first = timed(leaving.agent.call(creditOn(order, 100)));
+    await until(async () => (await creditsOf(order)).length === 1, 10_000);
+    const call = creditOn(order, 200);
+    const waiting = timed(leaving.agent.call(call));
+    await waitingId(leaving, call);
+    const closed = leaving.gateway.close();
+    const told = await waiting;
+    expect(told).toMatchObject({ http: 503, disposition: 'unavailable', code: 'DRAINING', next_action: 'retry' });
+    expect(await first).toMatchObject({ disposition: 'executed' });
+    expect(told.at).toBeLessThan((await first).at);
+    expect(await open.agent.call(call)).toMatchObject({ disposition: 'executed' });
+    expect(await creditsOf(order)).toMatchObject([{ amount: 100 }, { amount: 200 }]);
+    await closed;
+  });
+
   it('cancelled and sent in the same moment, on two replicas: an effect exactly where the answer is not that it was cancelled, and both are told the same (property)', async () => {
     let [kept, sent] = [0, 0];
     await fc.assert(fc.asyncProperty(fc.integer({ min: 40, max: 240 }), fc.array(fc.integer({ min: -30, max: 60 }), { minLength: 3, maxLength: 3 }), fc.boolean(), fc.boolean(), async (slowMs, after, twice, elsewhere) => {

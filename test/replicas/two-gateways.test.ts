@@ -1,9 +1,11 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { Redis } from 'ioredis';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { openProxy } from '../../faults/proxy.js';
 import type { Joints } from '../../src/main.js';
 import { type Agent, type CallBody, type House, openGateway, openHouse, type Opened, type Sent, unique } from '../support/gateway.js';
 import { startRedis, type TestRedis } from '../support/servers.js';
+import { openSlowProxy } from '../support/slow-proxy.js';
 
 const post = 'POST /orders/{id}/credits';
 
@@ -42,7 +44,14 @@ async function insist(agent: Agent, body: CallBody): Promise<{ answer: Sent; bus
   throw new Error('it is busy for ever');
 }
 
-const kinds = ['with Redis', 'without Redis', 'with Redis killed in the middle', 'with Redis flushed in the middle', 'with Redis stopped in the middle', 'with Redis dead from the start'] as const;
+async function tell(redis: TestRedis, work: (client: Redis) => Promise<unknown>): Promise<void> {
+  const client = new Redis(redis.url);
+  await work(client);
+  client.disconnect();
+}
+
+const kinds = ['with Redis', 'without Redis', 'with Redis killed in the middle', 'with Redis flushed in the middle', 'with Redis stopped in the middle', 'with Redis dead from the start',
+  'with a slow Redis', 'with Redis failed over in the middle'] as const;
 
 /**
  * Two gateways on one database are one gateway (semantics.md sections 1 and 9): whatever becomes of Redis, one meant effect happens once
@@ -51,6 +60,8 @@ const kinds = ['with Redis', 'without Redis', 'with Redis killed in the middle',
 describe.each(kinds)('two gateways on one database, %s', (kind) => {
   let house: House;
   let redis: TestRedis | undefined;
+  let standby: TestRedis | undefined;
+  let proxy: { url: string; close(): Promise<void>; turnTo?(port: number): void; cut?(): void } | undefined;
   let both: [Opened, Opened];
   const watch = watchWrites();
   beforeAll(async () => {
@@ -61,7 +72,13 @@ describe.each(kinds)('two gateways on one database, %s', (kind) => {
   beforeEach(async () => {
     redis = kind === 'without Redis' ? undefined : await startRedis();
     if (kind === 'with Redis dead from the start') await redis?.stop();
-    const env = { CALLGATE_LOG_LEVEL: 'error', ...(redis ? { REDIS_URL: redis.url } : {}) };
+    if (redis && kind === 'with a slow Redis') proxy = await openSlowProxy(redis.url, 100);
+    if (redis && kind === 'with Redis failed over in the middle') {
+      standby = await startRedis();
+      await tell(standby, (client) => client.replicaof('127.0.0.1', new URL((redis as TestRedis).url).port));
+      proxy = await openProxy(redis.url);
+    }
+    const env = { CALLGATE_LOG_LEVEL: 'error', ...(redis ? { REDIS_URL: proxy?.url ?? redis.url } : {}) };
     both = [await openGateway(house, env, watch.joints), await openGateway(house, env, watch.joints)];
     await delay(100);
     await house.shop.reset();
@@ -71,6 +88,9 @@ describe.each(kinds)('two gateways on one database, %s', (kind) => {
     await Promise.all(both.map(({ gateway }) => gateway.close()));
     if (redis && kind === 'with Redis stopped in the middle') process.kill(redis.pid, 'SIGCONT');
     if (kind !== 'with Redis dead from the start') await redis?.stop();
+    await standby?.stop();
+    await proxy?.close();
+    standby = proxy = undefined;
   });
   const agentOf = (n: number): Agent => both[n % 2 as 0 | 1].agent;
 
@@ -79,6 +99,7 @@ describe.each(kinds)('two gateways on one database, %s', (kind) => {
     await delay(60);
     if (kind === 'with Redis killed in the middle') process.kill((redis as TestRedis).pid, 'SIGKILL');
     if (kind === 'with Redis stopped in the middle') process.kill((redis as TestRedis).pid, 'SIGSTOP');
+    if (redis && standby) await failOver(redis, standby);
     if (kind !== 'with Redis flushed in the middle') return;
     const client = new Redis((redis as TestRedis).url);
     for (let n = 0; n < 10; n++) {
@@ -86,6 +107,15 @@ describe.each(kinds)('two gateways on one database, %s', (kind) => {
       await delay(20);
     }
     client.disconnect();
+  }
+
+  /** What was not replicated yet is gone, whoever is still connected to the old one can only read there, and then is cut off. */
+  async function failOver(from: TestRedis, to: TestRedis): Promise<void> {
+    await tell(to, (client) => client.replicaof('NO', 'ONE'));
+    await tell(from, (client) => client.replicaof('127.0.0.1', new URL(to.url).port));
+    proxy?.turnTo?.(Number(new URL(to.url).port));
+    await delay(100);
+    proxy?.cut?.();
   }
 
   it.each([['the same call id', true], ['a call id of its own', false]])('200 equal proposals at once, each under %s, are one effect and 200 equal answers', async (_, sameId) => {
