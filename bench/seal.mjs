@@ -1,21 +1,24 @@
 /**
  * node bench/seal.mjs [RECEIPTS]
  *
- * How long it takes to seal so many receipts that are there, and what the column and the index by which the sealer finds them cost a
+ * How long it takes to seal so many receipts that are there, to export and verify them, and to erase them; and what the column and the index by which the sealer finds them cost a
  * commit: batches of receipts with and without them, in turn.
  */
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import pg from 'pg';
+import { openExporter } from '../dist/src/chain/export.js';
 import { addKey, readKeyRing } from '../dist/src/chain/keys.js';
 import { Sealer } from '../dist/src/chain/sealer.js';
+import { readLine, Verification } from '../dist/src/chain/verify.js';
 import { startEmbeddedPostgres } from '../dist/src/embedded/postgres.js';
 import { openLedger } from '../dist/src/ledger/ledger.js';
 import { migrate } from '../dist/src/ledger/migrate.js';
 import { openRecords } from '../dist/src/ledger/records.js';
 import { createSealer } from '../dist/src/ledger/seal.js';
 import { projectFile } from '../dist/src/project.js';
+import { retain } from '../dist/src/recovery/retention.js';
 import { newReceiptId } from '../dist/src/receipt-id.js';
 
 const count = Number(process.argv[2] ?? 100_000);
@@ -56,6 +59,32 @@ try {
   const idle = performance.now();
   for (let n = 0; n < 50; n++) await sealer.once();
   console.log(`a look that finds nothing: ${((performance.now() - idle) / 50).toFixed(1)} ms`);
+
+  const verifying = performance.now();
+  let lines = 0;
+  for (let tenant = 0; tenant < 10; tenant++) {
+    const verification = new Verification(keys);
+    for await (const piece of openExporter(marked.records.chain, keys, 10_000).lines(`tenant-${tenant}`, 0)) {
+      for (const text of piece.trimEnd().split('\n')) {
+        const broken = verification.accept(readLine(text));
+        if (broken) throw new Error(broken.what);
+        lines++;
+      }
+    }
+    if (verification.finish()) throw new Error(verification.finish().what);
+  }
+  console.log(`${lines} lines exported and verified in ${((performance.now() - verifying) / 1000).toFixed(1)} s`);
+
+  const erasing = performance.now();
+  let erased = 0;
+  await retain(marked.store.erasures, 0, () => false);
+  await sealer.once();
+  for (let more = true; more;) {
+    const done = await marked.store.erasures.carryOut();
+    erased += done.erased;
+    more = done.more;
+  }
+  console.log(`${erased} contents erased in ${((performance.now() - erasing) / 1000).toFixed(1)} s`);
   await Promise.all([marked, plain].flatMap(({ store, records, db }) => [store.close(), records.close(), db.end()]));
 } finally {
   await postgres.stop();

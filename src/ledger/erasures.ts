@@ -30,8 +30,9 @@ select t.tenant
 from tenants t
 left join retention_progress p on p.tenant = t.tenant
 left join lateral (
-  select r.recorded_at from receipt_chain c join receipts r on r.tenant = c.tenant and r.id = c.receipt_id
-  where c.tenant = t.tenant and c.sequence > coalesce(p.sequence, 0) order by c.sequence limit 1) f on true
+  select r.recorded_at
+  from (select c.tenant, c.receipt_id from receipt_chain c where c.tenant = t.tenant and c.sequence > coalesce(p.sequence, 0) order by c.sequence limit 1) c
+  cross join lateral (select r.recorded_at from receipts r where r.tenant = c.tenant and r.id = c.receipt_id limit 1) r) f on true
 where f.recorded_at < now() - $1::float8 * interval '1 ms' or exists (select 1 from retention_waits w where w.tenant = t.tenant)`;
 
 const candidate = `
