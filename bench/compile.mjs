@@ -35,6 +35,8 @@ function catalogueOf(tools) {
   rmSync(join(folder, 'retail.yaml'));
   const document = parse(readFileSync(join(example, 'retail.yaml'), 'utf8'));
   const names = Object.keys(document.tools);
+  const policies = join(folder, 'policies', 'retail.cedar');
+  writeFileSync(policies, readFileSync(policies, 'utf8').replace(new RegExp(`"(${names.join('|')})"`, 'g'), '"$1_0"'));
   for (let n = 0; n * names.length < tools; n++) {
     const own = names.reduce((text, name) => text.replace(new RegExp(`\\b${name}\\b`, 'g'), `${name}_${n}`), stringify(document, { aliasDuplicateObjects: false }));
     const bounded = own.replaceAll('maximum: 50000', `maximum: ${50_000 + n}`).replaceAll('maxLength: 20', `maxLength: ${20 + n}`).replaceAll('O-[0-9]+', `O${n}-[0-9]+`);

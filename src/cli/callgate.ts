@@ -1,17 +1,4 @@
 /** The `callgate` command: one file per subcommand. */
-import { check } from './check.js';
-import { compile } from './compile.js';
-import { demo } from './demo.js';
-import { dev } from './dev.js';
-import { diff } from './diff.js';
-import { explain } from './explain.js';
-import { importContract } from './import.js';
-import { docs } from './docs.js';
-import { keys } from './keys.js';
-import { migrateDatabase } from './migrate.js';
-import { policy } from './policy.js';
-import { receipts } from './receipts.js';
-import { serve } from './serve.js';
 import { UsageError } from './usage.js';
 
 const usage = `callgate: the model proposes; Callgate decides, executes at most once, and can prove what happened.
@@ -53,7 +40,22 @@ const usage = `callgate: the model proposes; Callgate decides, executes at most 
   callgate demo                                 the refund that succeeded twice, and once
 `;
 
-const commands: Record<string, (args: string[]) => Promise<number>> = { serve, migrate: migrateDatabase, check, diff, explain, compile, docs, import: importContract, policy, keys, receipts, dev, demo };
+/** Each loaded when it is asked for: a check needs neither server nor database. */
+const commands: Record<string, () => Promise<(args: string[]) => Promise<number>>> = {
+  serve: async () => (await import('./serve.js')).serve,
+  migrate: async () => (await import('./migrate.js')).migrateDatabase,
+  check: async () => (await import('./check.js')).check,
+  diff: async () => (await import('./diff.js')).diff,
+  explain: async () => (await import('./explain.js')).explain,
+  compile: async () => (await import('./compile.js')).compile,
+  docs: async () => (await import('./docs.js')).docs,
+  import: async () => (await import('./import.js')).importContract,
+  policy: async () => (await import('./policy.js')).policy,
+  keys: async () => (await import('./keys.js')).keys,
+  receipts: async () => (await import('./receipts.js')).receipts,
+  dev: async () => (await import('./dev.js')).dev,
+  demo: async () => (await import('./demo.js')).demo,
+};
 
 const [name, ...args] = process.argv.slice(2);
 const command = name === undefined ? undefined : commands[name];
@@ -63,7 +65,7 @@ if (!command) {
   process.exit(asked ? 0 : 2);
 }
 try {
-  const code = await command(args);
+  const code = await (await command())(args);
   process.stdout.write('', () => process.exit(code)); // a connection that does not close must not keep the process
 } catch (error) {
   console.error(`callgate ${name}: ${error instanceof Error ? error.message : String(error)}`);
