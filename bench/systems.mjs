@@ -1,4 +1,5 @@
 /** The systems that are held side by side, each a process of its own over the same upstream and the same Postgres server. */
+import { randomBytes } from 'node:crypto';
 import { execFile } from 'node:child_process';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -9,7 +10,10 @@ import { startEmbeddedPostgres } from '../dist/src/embedded/postgres.js';
 import { plainEnv, start, startLoad } from './processes.mjs';
 
 const here = (...parts) => fileURLToPath(new URL(parts.join('/'), import.meta.url));
-const secrets = { CALLGATE_SECRETS_KEY_PEPPER: 'bench-0123456789-pepper-0123456789', CALLGATE_SECRETS_SEAL_KEY: 'bench-0123456789-seal-0123456789ab' };
+const secrets = {
+  CALLGATE_SECRETS_KEY_PEPPER: 'bench-0123456789-pepper-0123456789', CALLGATE_SECRETS_SEAL_KEY: 'bench-0123456789-seal-0123456789ab',
+  CALLGATE_SECRETS_SIGNING_KEYS: randomBytes(32).toString('base64url'),
+};
 
 export const systemNames = ['upstream', 'proxy', 'naive', 'naive-prepared', 'callgate'];
 
