@@ -1,4 +1,9 @@
-/** Has this been answered? One statement for all look-ups that wait: the call identity, the newest generation, what the session saw. */
+/**
+ * Has this been answered? One statement for all look-ups that wait: the call identity, the newest generation, what the session saw.
+ *
+ * It says itself whether the server still writes. A primary that was left behind by a failover goes on answering, and what it shows is history: a verdict
+ * on that (not legal in this state) would be recorded at the new primary, where the call may have been answered otherwise.
+ */
 import type { Ledger, Operation, Reading, SessionStanding } from '../gate/ports.js';
 import type { Statement } from './connection.js';
 import { keptColumn } from './entity-states.js';
@@ -21,7 +26,7 @@ export interface FoundRow {
 }
 
 const findText = `
-select q.n, a.fingerprint as call_fingerprint, a.operation_id as call_operation, s.version as seen_version, coalesce(u.untrusted, false) as untrusted,
+select q.n, current_setting('transaction_read_only') = 'on' as left_behind, a.fingerprint as call_fingerprint, a.operation_id as call_operation, s.version as seen_version, coalesce(u.untrusted, false) as untrusted,
   (select json_build_object('epochs', json_agg(coalesce(g.epoch, 0) order by k.place), 'held', count(g.operation_id) > 0)
    from unnest(q.guard_keys) with ordinality as k (guard_key, place)
    left join lateral (select g.epoch, g.operation_id from guards g where g.tenant = q.tenant and g.guard_key = k.guard_key limit 1) g on true) as guards,${keptColumn},
@@ -73,7 +78,13 @@ export function findStatement(queries: FindQuery[]): Statement {
   return { name: 'find', text: findText, values: [JSON.stringify(rows)] };
 }
 
+/** @throws Error as of a write there: the connection is of no use, and another one may be */
+function mustWrite(rows: readonly OperationRow[]): void {
+  if (rows.some((row) => row['left_behind'] === true)) throw Object.assign(new Error('the server only reads: another may be the primary by now'), { code: '25006' });
+}
+
 export function toFoundRows(queries: FindQuery[], rows: OperationRow[], sealer: Sealer): FoundRow[] {
+  mustWrite(rows);
   const byPlace = new Map(rows.map((row) => [row['n'], row]));
   return queries.map((query, n) => toFound(query, byPlace.get(n) as OperationRow, sealer));
 }

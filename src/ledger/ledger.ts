@@ -105,7 +105,12 @@ export function openLedger(options: LedgerOptions, sealer: Sealer): LedgerStore 
   const finds = new Lane<FindQuery, FoundRow>({
     async flush(items) {
       const results = await findConnection.run([findStatement(items)], items.length);
-      return toFoundRows(items, results.get('find')?.rows as OperationRow[], sealer);
+      try {
+        return toFoundRows(items, results.get('find')?.rows as OperationRow[], sealer);
+      } catch (error) {
+        if (isReadOnly(error)) findConnection.abandon();
+        throw error;
+      }
     },
     kind: errorKind,
     ailment: ailmentOf,

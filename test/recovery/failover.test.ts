@@ -67,6 +67,32 @@ describe('a failover to a synchronous standby with calls in flight', () => {
     }
   }, 240_000);
 
+  /** Its connections still answer, and its calls did not write yet: nothing has told it that what it reads is history. */
+  it('a replica whose connections are left at the old primary decides nothing on what that one shows', async () => {
+    const folder = mkdtempSync(join(tmpdir(), 'callgate-left-behind-'));
+    const postgres = await startPostgres(folder, (url) => prepare(url, house.databaseUrl), true);
+    const [here, there] = [await openGateway(house, { DATABASE_URL: postgres.url }), await openGateway(house, { DATABASE_URL: postgres.url })];
+    const call = { session_id: unique('s'), call_id: 'c-1', tool: 'cancel_order', arguments: { order_id: 'O-418' } };
+    try {
+      for (const { agent } of [here, there]) expect(await agent.call({ session_id: unique('s'), tool: 'get_order', arguments: { order_id: 'O-418' } })).toMatchObject({ disposition: 'executed' });
+      await postgres.failOver('zombie');
+      const insist = async ({ agent }: typeof here): Promise<Sent> => {
+        for (const end = performance.now() + 30_000; ;) {
+          const answer = await agent.call(call);
+          if (answer.http !== 503 || performance.now() > end) return answer;
+        }
+      };
+      const first = await insist(here);
+      expect(first).toMatchObject({ disposition: 'executed', outcome: 'committed' });
+      expect(await insist(there)).toMatchObject({ disposition: 'replayed', operation_id: first.operation_id });
+    } finally {
+      await Promise.all([here, there].map(({ gateway }) => gateway.close()));
+      await postgres.stop();
+      rmSync(folder, { recursive: true, force: true });
+      await house.shop.reset();
+    }
+  }, 120_000);
+
   it('the standby has what was acknowledged, and takes no write before it is the primary', async () => {
     const folder = mkdtempSync(join(tmpdir(), 'callgate-standby-'));
     let postgres: Postgres | undefined;

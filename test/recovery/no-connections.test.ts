@@ -109,7 +109,7 @@ describe('Postgres has no connection left', () => {
       await refusedWithoutEffect(gateway, call);
       await until(async () => (await ready(gateway)).http === 503, 5_000);
       expect((await ready(gateway)).checks.postgres).toEqual({ state: 'down' });
-      expect(gateway.stdout()).toMatch(toldNotReady);
+      await until(() => toldNotReady.test(gateway.stdout()), 5_000);
       await leave();
       await healed(gateway);
       expect(await gateway.agent.credit(call)).toMatchObject({ disposition: 'executed', verified: true });
@@ -153,8 +153,8 @@ describe('Postgres has no connection left', () => {
       const order = extraOrder(n++);
       const call = callOn(order);
       await refusedWithoutEffect(gateway, call);
-      expect(gateway.stdout()).toMatch(toldAtStart);
-      expect(gateway.stdout()).toMatch(toldNotReady);
+      await until(() => toldAtStart.test(gateway.stdout()), 5_000);
+      await until(() => toldNotReady.test(gateway.stdout()), 5_000);
       await leave();
       await healed(gateway);
       const executed = await gateway.agent.credit(call);

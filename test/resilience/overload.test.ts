@@ -13,7 +13,7 @@ describe('more calls than one replica takes', () => {
   let house: House;
   let gateway: Spawned;
   beforeAll(async () => {
-    house = await openHouse({ CALLGATE_CONTRACTS_FOLDER: changedContracts([['deadline: 5s }', 'deadline: 2m }']]), CALLGATE_LIMITS_IN_FLIGHT: String(limit) });
+    house = await openHouse({ CALLGATE_CONTRACTS_FOLDER: changedContracts([['deadline: 5s }', 'deadline: 2m }']]), CALLGATE_LIMITS_IN_FLIGHT: String(limit), CALLGATE_CALLERS_PRINCIPAL_CONCURRENT: '10000' });
     gateway = await spawnGateway(house);
   });
   afterAll(async () => {
