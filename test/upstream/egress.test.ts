@@ -39,7 +39,7 @@ const send = (sender: Upstream, base: string, service = 'retail'): Promise<Excha
 };
 const refused = { kind: 'failure', sent: false, reason: 'address_refused', ms: expect.any(Number) as number };
 
-describe('without a word of the operator', () => {
+describe('case-48: without a word of the operator', () => {
   it.each([
     '127.0.0.1', '127.1', '2130706433', '0x7f000001', '0x7f.1', '017700000001', '0177.0.0.1', '127.0.0.1.', '[::1]', '[::ffff:127.0.0.1]', '[::ffff:7f00:1]', '[::127.0.0.1]',
     '[64:ff9b::7f00:1]', '[2002:7f00:1::]', '0.0.0.0', '0', '[::]', '169.254.169.254', '2852039166', '[::ffff:a9fe:a9fe]', '[fd00:ec2::254]', '[fe80::1]', '10.0.0.1', '192.168.0.1', '[fc00::1]',
@@ -97,7 +97,7 @@ describe('with it', () => {
   });
 });
 
-describe('a name that is answered differently each time', () => {
+describe('case-48: a name that is answered differently each time', () => {
   /** A DNS server that gives the addresses in turn, and counts how often it is asked. */
   async function rebinding(addresses: string[]) {
     const socket = createSocket('udp4');
