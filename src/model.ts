@@ -72,6 +72,8 @@ export interface BudgetUse {
 }
 
 export type StageName = 'parse' | 'validate' | 'authorize' | 'execute' | 'reconcile' | 'route';
+/** What a stage is made of, where that is more than one thing, as metrics tell it apart; none is within another. */
+export type StepName = 'parse' | 'shape' | 'tool' | 'look_up' | 'turn' | 'observe' | 'resource' | 'survey' | 'world' | 'intent' | 'exchange' | 'reconcile' | 'route';
 export interface TraceEntry {
   stage: StageName;
   verdict: 'pass' | 'refuse' | 'replay' | 'unknown';

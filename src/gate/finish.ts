@@ -11,9 +11,9 @@ export async function finish(parts: Parts, reserved: Reserved, until: number, pr
   const { run } = reserved;
   try {
     const exchange = await send(reserved);
-    progress.pass('execute');
+    progress.pass('execute', 'exchange');
     const finding = await reconcile(run, exchange, until);
-    progress.pass('reconcile', run.operation.state === 'unknown' ? 'unknown' : 'pass');
+    progress.pass('reconcile', 'reconcile', run.operation.state === 'unknown' ? 'unknown' : 'pass');
     const standing = await route(run, finding);
     if (standing === 'lost') run.operation = (await parts.ledger.get(run.operation.tenant, run.operation.id)) ?? run.operation;
   } catch (error) {
@@ -25,7 +25,7 @@ export async function finish(parts: Parts, reserved: Reserved, until: number, pr
     parts.locks.announce(run.operation.id);
     for (const topic of reserved.topics) parts.locks.announce(topic);
   }
-  progress.pass('route');
+  progress.pass('route', 'route');
   return operationAnswer(run.operation, { progress, as: 'proposer' });
 }
 

@@ -1,6 +1,6 @@
 /** The rooms that the path of a call walks through, and the numbers it keeps to. */
 import type { Catalogue } from '../contract/plan.js';
-import type { Json, StageName } from '../model.js';
+import type { Json, StageName, StepName } from '../model.js';
 import type { Upstream } from '../upstream/exchange.js';
 import type { Ledger, Locks, UpstreamGate } from './ports.js';
 import type { Served } from './served.js';
@@ -40,7 +40,7 @@ export interface GateSettings extends BudgetLimits {
 
 export interface GateMetrics {
   call(tool: string, disposition: string): void;
-  stage(stage: StageName, seconds: number): void;
+  stage(stage: StageName, step: StepName, seconds: number): void;
   exchange(service: string, outcome: string): void;
   callback(outcome: string): void;
 }

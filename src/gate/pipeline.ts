@@ -12,7 +12,7 @@
  * effect is disproved.
  */
 import { isRefusal, LedgerUnavailable, refuse, type Refusal } from '../errors.js';
-import type { Answer, StageName } from '../model.js';
+import type { Answer, StageName, StepName } from '../model.js';
 import { operationAnswer, refusalAnswer, repeatedReadAnswer, type Told } from './answer.js';
 import { authorizeResource, authorizeTool, usableActions } from './authorize.js';
 import type { AdmittedCall, FreshCall, PermittedCall } from './calls.js';
@@ -88,21 +88,21 @@ async function walk(parts: Parts, received: Received, options: CallOptions, defe
   return answer;
 }
 
-/** Ends a stage with what it gave, and says whether it was a refusal. */
-function passed<T extends object>(progress: Progress, stage: StageName, given: T): given is Exclude<T, Refusal> {
+/** Ends a step with what it gave, and says whether it was a refusal. */
+function passed<T extends object>(progress: Progress, stage: StageName, step: StepName, given: T): given is Exclude<T, Refusal> {
   const ok = !isRefusal(given);
-  progress.pass(stage, ok ? 'pass' : 'refuse');
+  progress.pass(stage, step, ok ? 'pass' : 'refuse');
   return ok;
 }
 
 async function guarded(walk: Walk, received: Received): Promise<Answer | Deferred> {
   const { parts, progress } = walk;
   const parsed = parse(parts, received, progress);
-  if (!passed(progress, 'parse', parsed)) return walk.refuse(null, parsed);
+  if (!passed(progress, 'parse', 'parse', parsed)) return walk.refuse(null, parsed);
   const shaped = validateShape(parsed, progress);
-  if (!passed(progress, 'validate', shaped)) return walk.refuse(parsed, shaped);
+  if (!passed(progress, 'validate', 'shape', shaped)) return walk.refuse(parsed, shaped);
   const permitted = authorizeTool(shaped.served.policy, shaped);
-  if (!passed(progress, 'authorize', permitted)) return walk.refuse(shaped, permitted);
+  if (!passed(progress, 'authorize', 'tool', permitted)) return walk.refuse(shaped, permitted);
 
   if (permitted.tool.effect === 'none') return turnOf(walk, permitted);
   const waiting = walk.options.waiting ?? parts.waiting.enter(permitted.principal, () => permitted);
@@ -122,7 +122,7 @@ async function guarded(walk: Walk, received: Received): Promise<Answer | Deferre
 /** Told at once; its walk ends by itself, without a place in any line and without an intent. */
 async function givenUp(walk: Walk, permitted: PermittedCall, given: Given): Promise<Answer> {
   const { parts, progress } = walk;
-  progress.pass('execute', 'refuse');
+  progress.pass('execute', 'turn', 'refuse');
   if (given.up === 'cancelled') return operationAnswer(given.operation, { progress, as: 'proposer' });
   if (given.up === 'draining') return refusalAnswer(refuse('DRAINING', 'This replica takes no new calls.'), progress);
   return refused(parts, progress, permitted.principal, permitted, refuse('CANCELLED', 'Its caller hung up before it was sent. Nothing was sent.'));
@@ -145,15 +145,19 @@ async function turnOf(walk: Walk, permitted: PermittedCall): Promise<Answer | De
 
 /** Looks, and if nothing answers the call yet, goes on; whenever somebody else was faster, looks again. */
 async function inTurn(walk: Walk, permitted: PermittedCall, turn: Turn): Promise<Answer | Deferred> {
+  const { progress } = walk;
   const forbidden = walk.options.forbids?.(permitted.identity.guardKeys);
   let sighted = false;
   for (;;) {
     const earlier = await lookUp(walk.parts, permitted);
-    if (walk.waiting?.over) return refusalAnswer(busy(), walk.progress);
-    if (isRefusal(earlier)) return walk.refuse(permitted, earlier);
+    if (walk.waiting?.over) return refusalAnswer(busy(), progress);
+    if (!passed(progress, 'validate', 'look_up', earlier)) return walk.refuse(permitted, earlier);
     if (earlier.kind !== 'fresh') {
       turn.leave(); // it will change nothing: whoever stands behind it need not wait for its answer
-      if (earlier.kind === 'open' && !forbidden && (await turn.changed(earlier.operation))) continue;
+      if (earlier.kind === 'open' && !forbidden && (await turn.changed(earlier.operation))) {
+        progress.pass('validate', 'turn');
+        continue;
+      }
       const answer = await answered(walk, permitted, earlier);
       if (answer !== 'again') return answer;
       continue;
@@ -170,13 +174,16 @@ async function inTurn(walk: Walk, permitted: PermittedCall, turn: Turn): Promise
       sighted = true;
     }
     if (entered === 'late') entered = await turn.enter();
+    progress.pass('validate', 'turn');
     if (entered === 'late') return stillBusy(walk, earlier.call);
     if (entered === 'waited') continue;
 
     // While another effect is open on the entity nothing is observed: it would be stale by the time it counts.
     const proposed = earlier.call.guarded ? 'again' : await proposal(walk, earlier.call, turn);
     if (proposed !== 'again') return proposed;
-    if (!(await turn.contend())) return stillBusy(walk, earlier.call);
+    const contended = await turn.contend();
+    progress.pass('validate', 'turn');
+    if (!contended) return stillBusy(walk, earlier.call);
   }
 }
 
@@ -203,7 +210,7 @@ async function cancelledMeanwhile({ parts, progress, waiting }: Walk, fresh: Fre
 function whereUntrusted({ progress }: Walk, fresh: FreshCall): Refusal | undefined {
   if (!fresh.untrusted) return undefined;
   const permitted = authorizeTool(fresh.served.policy, fresh);
-  return passed(progress, 'authorize', permitted) ? undefined : permitted;
+  return passed(progress, 'authorize', 'tool', permitted) ? undefined : permitted;
 }
 
 /** Whoever may not see the entity is told so before it waits: neither the wait nor `IN_PROGRESS` may tell it that somebody else is at work there. */
@@ -211,9 +218,9 @@ async function outOfSight({ parts, progress }: Walk, fresh: FreshCall, until: nu
   if (!fresh.tool.entity) return undefined;
   const observed = await observe(parts, fresh, until);
   if (observed === 'guarded') return undefined;
-  if (!passed(progress, 'validate', observed)) return observed;
+  if (!passed(progress, 'validate', 'observe', observed)) return observed;
   const authorized = authorizeResource(fresh.served.policy, observed);
-  return passed(progress, 'authorize', authorized) ? undefined : authorized;
+  return passed(progress, 'authorize', 'resource', authorized) ? undefined : authorized;
 }
 
 /** A new proposal, from the observation of the world to its answer; `again` when somebody else reserved first. */
@@ -231,14 +238,15 @@ async function proposal(walk: Walk, fresh: FreshCall, turn: Turn): Promise<Answe
 
   const observed = await observe(parts, fresh, turn.until);
   if (observed === 'guarded') return 'again';
-  if (!passed(progress, 'validate', observed)) return walk.refuse(fresh, observed);
+  if (!passed(progress, 'validate', 'observe', observed)) return walk.refuse(fresh, observed);
   const authorized = authorizeResource(policy, observed);
-  if (!passed(progress, 'authorize', authorized)) return walk.refuse(observed, authorized);
+  if (!passed(progress, 'authorize', 'resource', authorized)) return walk.refuse(observed, authorized);
   const surveyed = await survey(parts, authorized, turn.until);
   if (surveyed === 'guarded') return 'again';
+  progress.pass('validate', 'survey', isRefusal(surveyed) ? 'refuse' : 'pass');
   const forbidden = walk.options.forbids?.(fresh.guards.map(({ key }) => key));
   const admitted = isRefusal(surveyed) ? surveyed : (forbidden ?? validateWorld(surveyed, legalActions));
-  if (!passed(progress, 'validate', admitted)) {
+  if (!passed(progress, 'validate', 'world', admitted)) {
     if (await overtaken(parts, fresh)) return 'again';
     return walk.defers && tooEarly.has(admitted.refused) ? { deferredIn: admitted.states ?? {} } : walk.refuse(authorized, admitted);
   }
@@ -247,7 +255,7 @@ async function proposal(walk: Walk, fresh: FreshCall, turn: Turn): Promise<Answe
   if (admitted.approval) return parkedAnswer(walk, admitted);
   const reserved = await reserveOrRefuse(parts, admitted, turn.until, progress, legalActions, walk.waiting as WaitingCall);
   if ('conflict' in reserved) return 'again';
-  if (isRefusal(reserved)) return walk.refuse(admitted, reserved);
+  if (!passed(progress, 'execute', 'intent', reserved)) return walk.refuse(admitted, reserved);
 
   const finished = finish(parts, reserved, turn.until, progress);
   const answer = walk.options.respondAsync ? undefined : await within(finished, turn.until);
@@ -274,7 +282,7 @@ async function parkedAnswer(walk: Walk, admitted: AdmittedCall): Promise<Answer 
   const parked = await park(parts, admitted, progress, walk.waiting as WaitingCall);
   if ('conflict' in parked) return 'again';
   if (isRefusal(parked)) return walk.refuse(admitted, parked);
-  progress.pass('execute');
+  progress.pass('execute', 'intent');
   return operationAnswer(parked, { progress, as: 'proposer' });
 }
 
@@ -292,7 +300,7 @@ async function answered(walk: Walk, permitted: PermittedCall, { operation, as, u
     await parts.ledger.alias({ tenant: operation.tenant, ...unbound, fingerprint: permitted.identity.fingerprint, operationId: operation.id });
     return 'again';
   }
-  progress.pass('route', 'replay');
+  progress.pass('route', 'route', 'replay');
   if (operation.state === 'sending') return refusalAnswer(busy(), progress, operation.id);
   return repeatedRead ? repeatedReadAnswer(operation, progress) : operationAnswer(operation, { progress, as });
 }

@@ -1,6 +1,6 @@
 /** What is known of a call so far, for whatever answer it will get: a refusal in the second stage knows less than an effect. */
 import type { ToolPlan } from '../contract/plan.js';
-import type { StageName, TraceEntry } from '../model.js';
+import type { StageName, StepName, TraceEntry } from '../model.js';
 
 export class Progress {
   callId: string | null = null;
@@ -15,14 +15,14 @@ export class Progress {
   readonly trace: TraceEntry[] = [];
   private since = performance.now();
 
-  constructor(private readonly timed: (stage: StageName, seconds: number) => void) {}
+  constructor(private readonly timed: (stage: StageName, step: StepName, seconds: number) => void) {}
 
-  /** Ends the stage that has been running; a stage that is walked through twice has one entry, its times added. Waiting for another call's turn belongs to the stage that waits. */
-  pass(stage: StageName, verdict: TraceEntry['verdict'] = 'pass'): void {
+  /** Ends the step that has been running; of the steps of a stage, and of one that is walked through twice, the trace has one entry, their times added. */
+  pass(stage: StageName, step: StepName, verdict: TraceEntry['verdict'] = 'pass'): void {
     const now = performance.now();
     const ms = now - this.since;
     this.since = now;
-    this.timed(stage, ms / 1000);
+    this.timed(stage, step, ms / 1000);
     const before = this.trace.find((entry) => entry.stage === stage);
     if (before) {
       before.ms = round(before.ms + ms);

@@ -27,12 +27,12 @@ export async function runRead(
   parts: Parts, call: FreshCall, until: number, progress: Progress, legalActions: (state: string) => string[],
 ): Promise<Answer> {
   const read = await readOrRefuse(parts, call, until);
-  progress.pass('execute', isRefusal(read) ? 'refuse' : 'pass');
+  progress.pass('execute', 'exchange', isRefusal(read) ? 'refuse' : 'pass');
   if (isRefusal(read)) return refused(parts, progress, call.principal, call, read);
   const { outcome, attempts } = read;
   const observed = observation(parts, call, outcome);
   const refusal = isRefusal(observed) ? observed : disclosure(call, observed);
-  progress.pass('reconcile', refusal ? 'refuse' : 'pass');
+  progress.pass('reconcile', 'reconcile', refusal ? 'refuse' : 'pass');
   if (refusal) {
     const { principal: { tenant, id: principal }, envelope: { subject, sessionId } } = call;
     return refused(parts, progress, call.principal, call, refusal, {
@@ -53,7 +53,7 @@ export async function runRead(
     operation: { ...operation, writeId: randomUUID() }, receipts: [decision, effect], seen, ...marking(call.tool, operation), relaxed: call.tool.durability === 'relaxed',
     repetition: repetition(call),
   });
-  progress.pass('route');
+  progress.pass('route', 'route');
   if (stood) return operationAnswer(operation, { progress, as: 'proposer' });
   // A read under the same call id came first: where it was an equal one, its answer is the one answer of this call.
   const first = await parts.ledger.get(operation.tenant, operation.id);

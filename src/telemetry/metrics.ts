@@ -3,7 +3,7 @@
  * caller.
  */
 import { collectDefaultMetrics, Counter, Gauge, Histogram, Registry } from 'prom-client';
-import { type OperationState, operationStates, type StageName } from '../model.js';
+import { type OperationState, operationStates, type StageName, type StepName } from '../model.js';
 
 type BreakerState = (typeof breakerStates)[number];
 export type RecoveryEvent = 'taken_over' | 'settled' | 'deferred' | 'escalated' | 'failed';
@@ -12,7 +12,8 @@ export type RecoveryEvent = 'taken_over' | 'settled' | 'deferred' | 'escalated' 
 export interface Metrics {
   /** Once per answer. @param tool empty where no published tool was named, since a caller can invent names */
   call(tool: string, disposition: string): void;
-  stage(stage: StageName, seconds: number): void;
+  /** The steps of a stage add up to it, and all of them to the time of a call between its body and its answer. */
+  stage(stage: StageName, step: StepName, seconds: number): void;
   /** @param outcome `response`, or the reason of a failure */
   exchange(service: string, outcome: string): void;
   /** What became of an event that a service sent: when it arrived, and when it was weighed. */
@@ -63,7 +64,7 @@ export function createMetrics({ version, process: ofProcess = true }: MetricsOpt
   if (ofProcess) collectDefaultMetrics({ register: registry });
 
   const calls = new Counter({ name: 'callgate_calls_total', help: 'Answers to proposed calls.', labelNames: ['disposition', 'tool'], registers });
-  const stages = new Histogram({ name: 'callgate_stage_seconds', help: 'Time in each stage of a call.', labelNames: ['stage'], buckets: secondsBuckets, registers });
+  const stages = new Histogram({ name: 'callgate_stage_seconds', help: 'Time in each step of the stages of a call.', labelNames: ['stage', 'step'], buckets: secondsBuckets, registers });
   const exchanges = new Counter({ name: 'callgate_upstream_exchanges_total', help: 'Exchanges with domain services.', labelNames: ['service', 'outcome'], registers });
   const callbacks = new Counter({ name: 'callgate_callbacks_total', help: 'Events that services sent: as they arrived, and as they were weighed.', labelNames: ['outcome'], registers });
   const breakers = new Gauge({ name: 'callgate_upstream_breaker', help: 'How the breaker of a domain service stands in this replica: 1 for the state that it is in.', labelNames: ['service', 'state'], registers });
@@ -85,7 +86,7 @@ export function createMetrics({ version, process: ofProcess = true }: MetricsOpt
   const toolLabel = boundedLabel(1_000);
   return {
     call: (tool, disposition) => calls.inc({ disposition, tool: toolLabel(tool) }),
-    stage: (stage, seconds) => stages.observe({ stage }, seconds),
+    stage: (stage, step, seconds) => stages.observe({ stage, step }, seconds),
     exchange: (service, outcome) => exchanges.inc({ service, outcome }),
     callback: (outcome) => callbacks.inc({ outcome }),
     breaker(service, state) {

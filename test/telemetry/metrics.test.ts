@@ -5,7 +5,7 @@ test('each fact appears under its name, in base units', async () => {
   const metrics = createMetrics({ version: '1.2.3', process: false });
   metrics.call('issue_credit', 'executed');
   metrics.call('issue_credit', 'executed');
-  metrics.stage('authorize', 0.0002);
+  metrics.stage('authorize', 'tool', 0.0002);
   metrics.exchange('retail', 'response');
   metrics.breaker('retail', 'open');
   metrics.breaker('retail', 'half_open');
@@ -17,8 +17,8 @@ test('each fact appears under its name, in base units', async () => {
   const text = await metrics.page.metrics();
   for (const line of [
     'callgate_calls_total{disposition="executed",tool="issue_credit"} 2',
-    'callgate_stage_seconds_bucket{le="0.0001",stage="authorize"} 0',
-    'callgate_stage_seconds_bucket{le="0.00025",stage="authorize"} 1',
+    'callgate_stage_seconds_bucket{le="0.0001",stage="authorize",step="tool"} 0',
+    'callgate_stage_seconds_bucket{le="0.00025",stage="authorize",step="tool"} 1',
     'callgate_upstream_exchanges_total{service="retail",outcome="response"} 1',
     'callgate_upstream_breaker{service="retail",state="half_open"} 1',
     'callgate_upstream_breaker{service="retail",state="open"} 0',
