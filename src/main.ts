@@ -43,7 +43,7 @@ import type { Upstream } from './upstream/exchange.js';
 import { openUpstreamGate } from './upstream/gate.js';
 import { parseRetryAfter } from './upstream/retry-after.js';
 import { createUpstream } from './upstream/sender.js';
-import type { AgentDoor } from './ports.js';
+import type { AgentDoor, SharedBounds } from './ports.js';
 import { projectFile, version } from './project.js';
 
 export interface Gateway {
@@ -186,6 +186,7 @@ export async function startGateway(config: Config, joints: Joints = {}): Promise
     callers: {
       principal: { perSecond: config.callers.principalRate, atOnce: config.callers.principalConcurrent },
       tenant: { perSecond: config.callers.tenantRate, atOnce: config.callers.tenantConcurrent },
+      shared: locks.bounds ?? null, aloneShare: config.callers.aloneShare, metrics: metrics.callers,
     },
   });
   const control = buildControlServer({
@@ -271,14 +272,14 @@ function shadowOf(folder: string, log: ReturnType<typeof createLog>, metrics: Re
 }
 
 /** Replicas of one installation share the seal key; a mark of it keeps them apart from others on the same Redis. */
-function openLocks(redisUrl: string | null, sealKey: string, log: ReturnType<typeof createLog>): Locks & { reachable?(): boolean; pauses?: SharedPauses } {
+function openLocks(redisUrl: string | null, sealKey: string, log: ReturnType<typeof createLog>): Locks & { reachable?(): boolean; pauses?: SharedPauses; bounds?: SharedBounds } {
   if (!redisUrl) return new MemoryLocks();
   return openRedisLocks({
     url: redisUrl,
     installation: createHash('sha256').update('callgate/installation/1').update(sealKey).digest('base64url').slice(0, 12),
     onReachable: (reachable) => (reachable
       ? log.info({}, 'Redis answers')
-      : log.warn({}, 'Redis does not answer: replicas wait for one another more slowly, with the same results')),
+      : log.warn({}, 'Redis does not answer: replicas wait for one another more slowly, with the same results, and each bounds callers by its own share')),
   });
 }
 

@@ -251,3 +251,32 @@ export interface MetricsPage {
   readonly contentType: string;
   metrics(): Promise<string>;
 }
+
+/** What a replica has of the bounds on one caller, and wants besides. 0 `atOnce` or `perSecond`: no bound. */
+export interface ShareRequest {
+  /** Places that it goes on having; whatever else it had is given back. */
+  keep: number;
+  places: number;
+  atOnce: number;
+  tokens: number;
+  perSecond: number;
+  /** Where places lack, the others are told to give back what they have idle. */
+  recall: boolean;
+}
+
+/** Bounds on callers that hold over all replicas; what is lent is never more than they are. */
+export interface SharedBounds {
+  /** Places are lent for so long, and again with each question. */
+  readonly leaseMs: number;
+  reachable(): boolean;
+  /** @param caller without names. @returns undefined: nobody answered in time, and what was asked for may be lent all the same */
+  lend(caller: string, request: ShareRequest): Promise<{ places: number; tokens: number; /** Where none was lent: until there is one. */ tokenInMs: number } | undefined>;
+  /** @param listener is told whose idle places others lack, and that what was told before may have been lost */
+  watch(listener: { recalled(caller: string): void; restored(): void }): void;
+}
+
+export interface CallerMetrics {
+  refused(who: 'principal' | 'tenant', bound: 'rate' | 'concurrency'): void;
+  /** This replica let a request in, or refused it, by its own share, because Redis did not answer. */
+  decidedAlone(): void;
+}

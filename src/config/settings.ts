@@ -88,11 +88,12 @@ export const configSchema = Type.Object({
     elapsed: duration('30s', 'Time over all attempts of one operation, where its contract says nothing.', ['100ms', '1h']),
     retry_ratio: fraction(0.1, 'Retries of one domain service that one replica makes, reads included, as a share of its first sends. Besides, ten at once and then one a second are always allowed.'),
   }),
-  callers: section('How fast and how many at once agents may ask. Each replica counts for itself, by the credential; 0: no bound.', {
+  callers: section('How fast and how many at once agents may ask, by the credential; 0: no bound. With Redis all replicas count together.', {
     principal_rate: integer(0, 'Requests of one principal in a second; as many may come at once.', [0, 1_000_000]),
     principal_concurrent: integer(500, 'Requests of one principal that are under way.', [0, 1_000_000]),
     tenant_rate: integer(0, 'Requests of all principals of a tenant in a second.', [0, 1_000_000]),
     tenant_concurrent: integer(2_000, 'Requests of all principals of a tenant that are under way.', [0, 1_000_000]),
+    alone_share: fraction(1, 'Of these bounds, at least 1 each, what one replica lets in by itself: without Redis, and while Redis does not answer. With three replicas, 0.33 keeps the sum.'),
   }),
   upstream: section('Domain services: where they may be, their answers, and how one that does not work or does not keep up is kept from holding up the others. Each replica counts for itself.', {
     allow_private: optional('The services, by the name in their contract, that may be at a loopback or private address: `retail payments`; or in these ranges and at no other such address, whatever their kind: `retail=10.1.0.0/16,fd00::/8`. With spaces between. Without any, only public addresses are connected to (docs/egress.md).',

@@ -6,7 +6,7 @@ import type { FastifyReply, FastifyRequest } from 'fastify';
 import { type Refusal, refuse } from '../errors.js';
 import type { Principal, Role } from '../model.js';
 import type { Authenticator, Plane } from '../ports.js';
-import type { Leave, limitCallers } from './caller-limits.js';
+import type { Enter, Leave } from './caller-limits.js';
 import { sendRefusal } from './reply.js';
 import type { App } from './server.js';
 import { clientCertificate } from './tls.js';
@@ -20,13 +20,13 @@ const admits: Record<Plane, (roles: readonly Role[]) => boolean> = {
 };
 
 /** Every route that is registered in this scope afterwards asks for a credential, before a byte of the body is read. */
-export function requireCredential(scope: App, plane: Plane, authenticator: Authenticator, enter: ReturnType<typeof limitCallers> = () => () => undefined): void {
+export function requireCredential(scope: App, plane: Plane, authenticator: Authenticator, enter: Enter = () => () => undefined): void {
   scope.decorateRequest('principal');
   scope.decorateRequest('leave', null);
   scope.addHook('onRequest', async (request, reply) => {
     const caller = await identify(request, plane, authenticator);
     if ('refused' in caller) return sendRefusal(reply, caller);
-    const entered = enter(caller);
+    const entered = await enter(caller);
     if (typeof entered !== 'function') return sendRefusal(reply, entered);
     request.setDecorator<Leave>('leave', entered);
     request.setDecorator<Principal>('principal', caller);

@@ -8,9 +8,11 @@
  */
 import { randomUUID } from 'node:crypto';
 import type { Locks, SharedPauses } from '../gate/ports.js';
+import type { SharedBounds } from '../ports.js';
 import { MemoryLocks } from './memory-locks.js';
 import { openRedisLink, type RedisLink } from './redis-link.js';
 import { redisPauses } from './redis-pauses.js';
+import { redisShares } from './redis-shares.js';
 
 const ttlMs = 3_000;
 /** A release is heard; this is for the one that was not, as when a lock expires. */
@@ -22,6 +24,7 @@ export interface RedisLocks extends Locks {
   /** False while Redis does not answer. */
   reachable(): boolean;
   readonly pauses: SharedPauses;
+  readonly bounds: SharedBounds;
 }
 
 export interface RedisLocksOptions {
@@ -36,17 +39,23 @@ export function openRedisLocks({ url, installation, onReachable }: RedisLocksOpt
   const near = new MemoryLocks();
   const self = randomUUID();
   const channel = `callgate:${installation}:changed`;
-  const pauses = redisPauses((): RedisLink => link, `callgate:${installation}`, channel);
+  const prefix = `callgate:${installation}`;
+  const pauses = redisPauses((): RedisLink => link, prefix, channel);
+  const bounds = redisShares((): RedisLink => link, { prefix, channel, self });
   const link = openRedisLink({
     url, channel,
     onReachable(reachable) {
-      if (reachable) pauses.resume();
+      if (reachable) {
+        pauses.resume();
+        bounds.resume();
+      }
       onReachable?.(reachable);
     },
     onMessage(text) {
       const message = parsed(text);
       ringNear(near, message, self);
       pauses.receive(message);
+      bounds.receive(message);
     },
   });
   const far = outbox((topics) => void link.ask((redis) => redis.publish(channel, JSON.stringify([self, ...topics]))));
@@ -94,6 +103,7 @@ export function openRedisLocks({ url, installation, onReachable }: RedisLocksOpt
     heard: (topic, ms) => near.heard(topic, ms),
     reachable: link.reachable,
     pauses,
+    bounds,
     async close() {
       link.close();
       await near.close();

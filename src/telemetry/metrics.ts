@@ -4,6 +4,7 @@
  */
 import { collectDefaultMetrics, Counter, Gauge, Histogram, Registry } from 'prom-client';
 import { type OperationState, operationStates, type StageName, type StepName } from '../model.js';
+import type { CallerMetrics } from '../ports.js';
 
 type BreakerState = (typeof breakerStates)[number];
 export type RecoveryEvent = 'taken_over' | 'settled' | 'deferred' | 'escalated' | 'failed';
@@ -35,6 +36,7 @@ export interface Metrics {
   sealed(receipts: number): void;
   /** Chains over the receipts of a tenant that are known not to be whole. */
   chainsBroken(chains: number): void;
+  readonly callers: CallerMetrics;
   reloaded(outcome: 'swapped' | 'refused'): void;
   /** The shadow policies would have decided a call otherwise. */
   shadowDiffers(tool: string, would: 'allow' | 'deny'): void;
@@ -77,6 +79,8 @@ export function createMetrics({ version, process: ofProcess = true }: MetricsOpt
   const recoveries = new Counter({ name: 'callgate_recoveries_total', help: 'Operations that recovery dealt with.', labelNames: ['event'], registers });
   const sealed = new Counter({ name: 'callgate_receipts_sealed_total', help: 'Receipts that were given their place in the chain, by this replica.', registers });
   const brokenChains = new Gauge({ name: 'callgate_receipt_chains_broken', help: 'Chains over receipts that were found not to be whole, by the replica that seals.', registers });
+  const callerRefusals = new Counter({ name: 'callgate_caller_refusals_total', help: 'Requests of agents that met a bound of `callers`.', labelNames: ['of', 'bound'], registers });
+  const callersAlone = new Counter({ name: 'callgate_callers_bounded_alone_total', help: 'Requests that this replica bounded by its own share, because Redis did not answer.', registers });
   const reloads = new Counter({ name: 'callgate_contract_reloads_total', help: 'Changed sets of contracts, swapped in or refused.', labelNames: ['outcome'], registers });
   const differences = new Counter({ name: 'callgate_policy_shadow_differences_total', help: 'Questions about calls that the shadow policies would have decided otherwise, and how.', labelNames: ['would', 'tool'], registers });
   const requests = new Histogram({ name: 'callgate_http_request_seconds', help: 'HTTP requests.', labelNames: ['plane', 'method', 'route', 'status'], buckets: secondsBuckets, registers });
@@ -108,6 +112,7 @@ export function createMetrics({ version, process: ofProcess = true }: MetricsOpt
     recovered: (event, operations = 1) => recoveries.inc({ event }, operations),
     sealed: (receipts) => sealed.inc(receipts),
     chainsBroken: (chains) => brokenChains.set(chains),
+    callers: { refused: (of, bound) => callerRefusals.inc({ of, bound }), decidedAlone: () => callersAlone.inc() },
     reloaded: (outcome) => reloads.inc({ outcome }),
     shadowDiffers: (tool, would) => differences.inc({ would, tool: toolLabel(tool) }),
     observeRequest: ({ plane, method, route, status, seconds }) => requests.observe({ plane, method, route, status: String(status) }, seconds),

@@ -1,12 +1,18 @@
 /** One agent that runs wild must not take the places of the others, nor those of another tenant. */
 import { connect } from 'node:net';
 import fc from 'fast-check';
-import { describe, expect, it } from 'vitest';
-import { type CallerLimits, limitCallers } from '../../src/http/caller-limits.js';
+import { describe, expect, it, onTestFinished } from 'vitest';
+import type { Refusal } from '../../src/errors.js';
+import { type CallerLimits, type Leave, limitCallers } from '../../src/http/caller-limits.js';
 import type { Answer, Principal } from '../../src/model.js';
-import { executed, json, listen, type Script } from './listeners.js';
+import { executed, json, listen, oneReplica, type Script } from './listeners.js';
 
 const none = { perSecond: 0, atOnce: 0 };
+function alone(limits: CallerLimits, now?: () => number) {
+  const { enter, stop } = limitCallers({ ...limits, ...oneReplica }, now);
+  onTestFinished(stop);
+  return enter as (of: Parameters<typeof enter>[0]) => Leave | Refusal;
+}
 const caller = (tenant: string, id: string): Principal => ({ tenant, id, roles: ['agent'], subject: null, purposes: [], tools: '*', grants: { assertSubject: false, ownKeys: false } });
 const authenticator: Script['authenticator'] = { authenticate: async (credential) => caller(...(credential.split('/') as [string, string])) };
 const ask = async (url: string, who: string, init: RequestInit = {}) => {
@@ -96,7 +102,7 @@ describe('requests in a second', () => {
     const limits: CallerLimits = { principal: { perSecond: rate, atOnce: 0 }, tenant: none };
     fc.assert(fc.property(fc.array(fc.integer({ min: 0, max: 400 }), { minLength: 1, maxLength: 200 }), (gaps) => {
       const clock = { ms: 0 };
-      const enter = limitCallers(limits, () => clock.ms);
+      const enter = alone(limits, () => clock.ms);
       const taken: number[] = [];
       for (const gap of gaps) {
         clock.ms += gap;
@@ -110,7 +116,7 @@ describe('requests in a second', () => {
   });
 
   it('are remembered for as many callers as are at work, and not for ever', () => {
-    const enter = limitCallers({ principal: { perSecond: 0, atOnce: 1 }, tenant: none });
+    const enter = alone({ principal: { perSecond: 0, atOnce: 1 }, tenant: none });
     const leave = enter({ tenant: 't', id: 'busy' });
     for (let n = 0; n < 30_000; n++) (enter({ tenant: 't', id: `p${n}` }) as () => void)();
     expect(enter({ tenant: 't', id: 'busy' })).toMatchObject({ refused: 'CALLER_BUSY' });

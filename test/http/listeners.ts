@@ -61,6 +61,9 @@ export interface Script {
   callers?: CallerLimits;
 }
 
+/** Without Redis. */
+export const oneReplica = { shared: null, aloneShare: 1, metrics: { refused: () => undefined, decidedAlone: () => undefined } };
+
 export interface Listeners {
   agent: string;
   control: string;
@@ -88,7 +91,7 @@ export function build(script: Script = {}): Omit<Listeners, 'agent' | 'control' 
   };
   const agentApp = buildAgentServer({
     ...shared,
-    ...(script.callers ? { callers: script.callers } : {}),
+    ...(script.callers ? { callers: { ...script.callers, ...oneReplica } } : {}),
     door: { propose: answersExecuted, batch: answersResults, turn: answersResults, operation: answersExecuted, result: async () => ({ page: { text: '{}', offset: 0, bytes: 2, next_offset: null } }), cancel: answersExecuted, tools: () => [], context: async () => emptyContext, ...script.door },
   });
   const controlApp = buildControlServer({

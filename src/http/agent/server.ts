@@ -14,8 +14,10 @@ import { toolRoutes } from './tools.js';
 /** Builds and does not listen: `await app.listen({ host, port })` does. */
 export function buildAgentServer(parts: AgentServerParts): App {
   const app = createServer('agent', parts);
+  const callers = parts.callers && limitCallers(parts.callers);
+  app.addHook('onClose', async () => callers?.stop());
   app.register(async (scope) => {
-    requireCredential(scope, 'agent', parts.authenticator, parts.callers && limitCallers(parts.callers));
+    requireCredential(scope, 'agent', parts.authenticator, callers?.enter);
     scope.addContentTypeParser('application/json', rawBody(parts.limits.bodyBytes));
     scope.register(callRoutes, parts);
     scope.register(batchRoutes, parts);
