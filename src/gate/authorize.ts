@@ -9,6 +9,7 @@ import { refuse, type Refusal } from '../errors.js';
 import type { JsonObject, Principal } from '../model.js';
 import { type Asking, type PolicyDecision, type PolicyEngine, resourceQuestion, toolQuestion } from '../policy/decision.js';
 import { type AuthorizedCall, type ObservedCall, passed, type PermittedCall, type ShapedCall } from './calls.js';
+import { isListed } from './listed.js';
 import { type Resource, resourceOf } from './resource.js';
 import { callScope, evaluateAll } from './scope.js';
 
@@ -76,6 +77,6 @@ export function usableActions(
   const { principal } = call;
   return Object.keys(entity?.transitions[state] ?? {}).filter((action) => {
     const plan = tools.get(action);
-    return plan !== undefined && (principal.tools === '*' || principal.tools.includes(action)) && decideTool(policy, call, plan).allowed;
+    return plan !== undefined && isListed(principal, action) && decideTool(policy, call, plan).allowed;
   });
 }

@@ -14,6 +14,7 @@ import type { ParsedCall, PermittedCall, ShapedCall, TurnContext } from './calls
 import { entitiesOf, identifiable } from './entities.js';
 import { identityArguments } from './identity.js';
 import { callIdOf, parse, type Received, type TurnMembers } from './parse.js';
+import { isListed } from './listed.js';
 import type { Parts } from './parts.js';
 import { Progress } from './progress.js';
 import { callScope } from './scope.js';
@@ -74,7 +75,7 @@ interface Sight { ordered: Omit<Ordered, 'after'>; shaped: ShapedCall | null; /*
 function look(parts: Parts, { principal, members, calls, names, cut }: Turn, position: number): Sight {
   const unknown: Sight = { ordered: { position, write: true, keys: [], lines: [], judged: false, tables: [] }, shaped: null, meaning: null, occurrence: 1 };
   const given = calls[position] as TurnCall;
-  if ('unusable' in given || !namesTool(parts, given.members)) return unknown;
+  if ('unusable' in given || !namesTool(parts, principal, given.members)) return unknown;
   const progress = new Progress(() => undefined);
   const context = { name: names[position] as Json, sameAs: null, cut };
   const parsed = parse(parts, { principal, turn: members, members: given.members, context }, progress);
@@ -107,9 +108,9 @@ export function readAgain(parts: Parts, received: Received): PermittedCall | nul
 }
 
 /** Told from the members alone: what is near to a misspelt name is looked for once, when the call is refused. */
-function namesTool(parts: Parts, members: Json): boolean {
+function namesTool(parts: Parts, principal: Principal, members: Json): boolean {
   const name = members !== null && typeof members === 'object' && !Array.isArray(members) ? members['tool'] : undefined;
-  return typeof name === 'string' && parts.served().catalogue.tools.has(name);
+  return typeof name === 'string' && isListed(principal, name) && parts.served().catalogue.tools.has(name);
 }
 
 /** A read of an entity that only an observation tells is on none as far as is known here: it comes after every write before it. */

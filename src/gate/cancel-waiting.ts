@@ -27,8 +27,11 @@ export function asking({ tenant, id: principal, subject, grants }: Principal, id
   return { tenant, id, principal, subject: grants.assertSubject ? null : (subject ?? '') };
 }
 
-/** Of the same caller, in whichever replica. Null: it waits in none, or none said so in time. */
-export async function cancelAnywhere(parts: Parts, request: CancelRequest): Promise<Operation | 'moved' | null> {
+/**
+ * Of the same caller, in whichever replica. Null: it waits in none, or none said so in time.
+ * @param own what the caller may know of it. That somebody else's operation has that id must not end the wait.
+ */
+export async function cancelAnywhere(parts: Parts, request: CancelRequest, own: () => Promise<Operation | null>): Promise<Operation | 'moved' | null> {
   const here = await carryOut(parts, request);
   if (here) return here;
   const { ledger, locks } = parts;
@@ -37,7 +40,7 @@ export async function cancelAnywhere(parts: Parts, request: CancelRequest): Prom
   try {
     for (const until = performance.now() + answeredWithinMs; performance.now() < until;) {
       await locks.heard(request.id, lookMs);
-      if (await ledger.get(request.tenant, request.id)) return 'moved';
+      if (await own()) return 'moved';
     }
     return null;
   } finally {

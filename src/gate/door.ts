@@ -8,13 +8,14 @@ import { asking, cancelAnywhere, waitingAs } from './cancel-waiting.js';
 import { decideResource, decideTool } from './authorize.js';
 import { runBatch, runTurn } from './batch.js';
 import { decidedOn } from './earlier.js';
+import { isListed } from './listed.js';
 import type { Parts } from './parts.js';
 import { call } from './pipeline.js';
 import type { Operation } from './ports.js';
 import { resultPage } from './result-page.js';
 import { Progress } from './progress.js';
-import { offering } from './undo.js';
 import { sessionContext } from './session-context.js';
+import { offering } from './usable.js';
 import type { AgentDoor, TurnAnswer } from '../ports.js';
 
 const pollMs = 200;
@@ -22,7 +23,7 @@ const pollMs = 200;
 const cancelTries = 20;
 
 export function openDoor(parts: Parts): AgentDoor {
-  const trim = (principal: Principal, answer: Answer): Answer => withinLimit(offering(parts, principal, answer), parts.settings.resultBytes);
+  const trim = (principal: Principal, answer: Answer): Answer => withinLimit(offering(parts.served(), principal, answer), parts.settings.resultBytes);
   const trimAll = (principal: Principal, answer: TurnAnswer): TurnAnswer => ('results' in answer ? { results: answer.results.map((each) => trim(principal, each)) } : answer);
   const admit = admission(parts);
   return {
@@ -59,9 +60,10 @@ export function openDoor(parts: Parts): AgentDoor {
 
     async cancel(principal, operationId) {
       let operation = await own(parts, principal, operationId);
-      for (let n = 0; n < cancelTries && (operation ? isUnsent(operation) : await cancelAnywhere(parts, asking(principal, operationId))); n++) {
+      const look = (): Promise<Operation | null> => own(parts, principal, operationId);
+      for (let n = 0; n < cancelTries && (operation ? isUnsent(operation) : await cancelAnywhere(parts, asking(principal, operationId), look)); n++) {
         if (operation) await cancelUnsent(parts, operation);
-        operation = await own(parts, principal, operationId);
+        operation = await look();
       }
       if (!operation) return noSuchOperation();
       if (operation.state === 'cancelled') return operationAnswer(operation, { progress: reader(), as: 'reader' });
@@ -73,7 +75,7 @@ export function openDoor(parts: Parts): AgentDoor {
     tools(principal) {
       const { catalogue, policy } = parts.served();
       return [...catalogue.tools.values()]
-        .filter((tool) => principal.tools === '*' || principal.tools.includes(tool.name))
+        .filter(({ name }) => isListed(principal, name))
         .filter((tool) => decideTool(policy, { principal, envelope: { subject: principal.subject ?? '', purpose: principal.purposes[0] ?? '' } }, tool).allowed)
         .map((tool) => ({ ...modelTool(tool), version: tool.version, digest: tool.digest }));
     },
@@ -101,22 +103,15 @@ function reader(): Progress {
   return new Progress(() => undefined);
 }
 
-/** Of its own tenant, principal and subject; others do not exist for it. */
+/** Of its own tenant, principal and subject; others do not exist for it, nor for how long it takes. */
 async function own(parts: Parts, principal: Principal, operationId: string): Promise<Operation | null> {
-  const operation = await parts.ledger.get(principal.tenant, operationId);
-  if (!operation || (operation.principal !== principal.id && !(await takesBackFrom(parts, principal, operation)))) return null;
-  const subjectFits = principal.grants.assertSubject || operation.subject === (principal.subject ?? '');
-  return subjectFits && mayBeTold(parts, principal, operation) ? operation : null;
-}
-
-/** What took an effect back is its proposer's to know, whoever ordered it. */
-async function takesBackFrom(parts: Parts, { tenant, id }: Principal, { compensates }: Operation): Promise<boolean> {
-  return Boolean(compensates) && (await parts.ledger.get(tenant, compensates as string))?.principal === id;
+  const operation = await parts.ledger.own(asking(principal, operationId));
+  return operation && mayBeTold(parts, principal, operation) ? operation : null;
 }
 
 /** As for a replay: the tool is on the list, and policy allows it, and the resource on the facts as they were stored. */
 function mayBeTold(parts: Parts, principal: Principal, operation: Operation): boolean {
-  if (principal.tools !== '*' && !principal.tools.includes(operation.tool)) return false;
+  if (!isListed(principal, operation.tool)) return false;
   const { catalogue, policy } = parts.served();
   const tool = catalogue.tools.get(operation.tool);
   if (!tool) return true; // no longer published: there is no policy to ask any more, and what it did stays its proposer's

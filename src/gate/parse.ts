@@ -13,9 +13,12 @@ import { isRefusal, refuse, type Refusal } from '../errors.js';
 import type { FieldError, Json, JsonObject, Principal } from '../model.js';
 import { decodeUtf8, findUnstorable, parseStrict } from '../strict-json.js';
 import type { Envelope, OrderedUndo, ParsedCall, TurnContext } from './calls.js';
+import { isListed } from './listed.js';
 import type { Parts } from './parts.js';
 import type { Progress } from './progress.js';
+import type { Served } from './served.js';
 import { unstorableText } from './unstorable.js';
+import { mayUse } from './usable.js';
 
 const maxIdBytes = 512;
 const Id = Type.String({ minLength: 1, maxLength: maxIdBytes });
@@ -64,7 +67,7 @@ export function parse(parts: Parts, received: Received, progress: Progress): Par
   progress.toolName = body.tool;
 
   const tool = allowed(received.principal, catalogue.tools.get(body.tool));
-  if (!tool) return blockedTool(received.principal, body.tool, catalogue.tools.keys());
+  if (!tool) return blockedTool(served, received.principal, body.tool);
   progress.tool = tool;
   if (body.contract !== undefined && body.contract !== tool.version && body.contract !== tool.digest) {
     return refuse('CONTRACT_NOT_SERVED', `The tool \`${tool.name}\` is served under version ${tool.version}, digest ${tool.digest}.`);
@@ -183,15 +186,15 @@ function envelopeRefusal(found: Iterable<ValueError>, properties: object): Refus
 }
 
 function allowed(principal: Principal, tool: ToolPlan | undefined): ToolPlan | undefined {
-  return tool && (principal.tools === '*' || principal.tools.includes(tool.name)) ? tool : undefined;
+  return tool && isListed(principal, tool.name) ? tool : undefined;
 }
 
 const maxNearest = 5;
 
-/** Only names that this caller may use, so that a misspelt name discloses no other tool. */
-function blockedTool(principal: Principal, name: string, published: Iterable<string>): Refusal {
-  const usable = principal.tools === '*' ? published : [...published].filter((tool) => principal.tools.includes(tool));
-  const nearestTools = nearestFew(name, usable, maxNearest);
+/** Only names that this caller may use, so that a misspelt name discloses no other tool. Policy is asked about the nearest alone. */
+function blockedTool(served: Served, principal: Principal, name: string): Refusal {
+  const listed = [...served.catalogue.tools.keys()].filter((tool) => isListed(principal, tool));
+  const nearestTools = nearestFew(name, listed, maxNearest).filter((tool) => mayUse(served, principal, tool));
   return refuse('BLOCKED_TOOL', 'There is no tool of that name for this caller.', { nearestTools });
 }
 

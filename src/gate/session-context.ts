@@ -10,6 +10,7 @@ import { nextActionMeanings } from '../next-actions.js';
 import type { SessionContextView } from '../ports.js';
 import { decideTool } from './authorize.js';
 import { dailyPurse, executionUse, sessionScope } from './budgets.js';
+import { isListed } from './listed.js';
 import type { Parts } from './parts.js';
 import type { Served } from './served.js';
 import type { SessionContext } from './ports.js';
@@ -34,11 +35,10 @@ type MayUse = (tool: string) => boolean;
 
 /** Policy is asked once for each tool, however many entities and refusals there are. */
 function usable({ catalogue, policy }: Served, asking: Parameters<typeof decideTool>[1]): MayUse {
-  const { tools } = asking.principal;
   const known = new Map<string, boolean>();
   return (name) => {
     const tool = catalogue.tools.get(name);
-    if (!tool || !(tools === '*' || tools.includes(name))) return false;
+    if (!tool || !isListed(asking.principal, name)) return false;
     const may = known.get(name) ?? decideTool(policy, asking, tool).allowed;
     known.set(name, may);
     return may;

@@ -4,6 +4,7 @@ import { refuse, type Refusal } from '../errors.js';
 import type { Json } from '../model.js';
 import { decideTool } from './authorize.js';
 import type { FreshCall } from './calls.js';
+import { isListed } from './listed.js';
 import type { Parts } from './parts.js';
 import { predicateError } from './predicate-error.js';
 import { callScope, evaluateAll } from './scope.js';
@@ -40,7 +41,7 @@ async function bound(parts: Parts, call: FreshCall): Promise<Refusal | null> {
 function missing(call: FreshCall, earlier: string): Refusal {
   const { served, principal, tool } = call;
   const plan = served.catalogue.tools.get(earlier);
-  const usable = plan !== undefined && (principal.tools === '*' || principal.tools.includes(earlier)) && decideTool(served.policy, call, plan).allowed;
+  const usable = plan !== undefined && isListed(principal, earlier) && decideTool(served.policy, call, plan).allowed;
   return usable
     ? refuse('EARLIER_RESULT_MISSING', `\`${tool.name}\` rests on a result of \`${earlier}\`, which has not committed in this session.`, { legalActions: [earlier] })
     : refuse('EARLIER_RESULT_MISSING', `\`${tool.name}\` rests on the result of another call, which has not committed in this session.`);

@@ -3,8 +3,7 @@
  * takes that effect back, once. Its identity is what it takes back, so a new intent, key, session or occurrence makes no second one.
  */
 import { EvaluationError } from '../contract/plan.js';
-import type { Answer, Json, JsonObject, Principal } from '../model.js';
-import { decideTool } from './authorize.js';
+import type { Json, JsonObject } from '../model.js';
 import type { CallIdentities, ShapedCall } from './calls.js';
 import { undoIdentity, undoKey } from './identity.js';
 import type { Parts } from './parts.js';
@@ -45,16 +44,4 @@ export async function bindUndo(parts: Parts, call: ShapedCall): Promise<void> {
 /** @param of whose effect it is */
 function takesBack(identity: CallIdentities, of: { tenant: string; principal: string; subject: string }, original: string): void {
   Object.assign(identity, { operation: undoIdentity(of, original), previousOccurrence: null, ownKey: false, undoes: original });
-}
-
-/** Only whoever may use the tool is offered it. */
-export function offering({ served }: Parts, principal: Principal, answer: Answer): Answer {
-  if (!answer.compensate) return answer;
-  const { catalogue, policy } = served();
-  const tool = catalogue.tools.get(answer.compensate.tool);
-  const listed = tool && (principal.tools === '*' || principal.tools.includes(tool.name));
-  const asking = { principal, envelope: { subject: principal.subject ?? '', purpose: principal.purposes[0] ?? '' } };
-  if (listed && decideTool(policy, asking, tool).allowed) return answer;
-  const { compensate: _, ...rest } = answer;
-  return rest;
 }

@@ -1,7 +1,7 @@
 /** The gate's ledger over Postgres: two lanes (commits, look-ups) and a small pool for everything that is not on a call's path. */
 import type pg from 'pg';
 import type { ChainStore } from '../chain/sealer.js';
-import type { CallAlias, ChargedRefusal, Entry, Found, Intent, Ledger, Operation, Purse, Reservation, Transition, TurnDraw } from '../gate/ports.js';
+import type { CallAlias, CancelRequest, ChargedRefusal, Entry, Found, Intent, Ledger, Operation, Purse, Reservation, Transition, TurnDraw } from '../gate/ports.js';
 import type { OperationState } from '../model.js';
 import type { Sessions } from '../ports.js';
 import type { Erasures } from '../recovery/retention.js';
@@ -154,6 +154,18 @@ export function openLedger(options: LedgerOptions, sealer: Sealer): LedgerStore 
     return row ? toOperation(row, sealer) : null;
   }
 
+  /** In the statement, and not after it: a row that is found is opened, which takes a time. */
+  async function own({ tenant, id, principal, subject }: CancelRequest): Promise<Operation | null> {
+    const [row] = await plain<OperationRow>({
+      name: 'own',
+      text: `select ${operationColumns} from operations o
+        where o.tenant = $1 and o.operation_id = $2 and ($4::text is null or o.subject = $4) and (o.principal = $3
+          or exists (select from operations c where c.tenant = o.tenant and c.operation_id = o.compensates and c.principal = $3))`,
+      values: [tenant, id, principal, subject],
+    });
+    return row ? toOperation(row, sealer) : null;
+  }
+
   return {
     pool,
     callbacks: openCallbacks(plain, sealer),
@@ -161,6 +173,7 @@ export function openLedger(options: LedgerOptions, sealer: Sealer): LedgerStore 
     cancelRequests: openCancelRequests(plain),
     erasures: openErasures(durable),
     get,
+    own,
     async find(query): Promise<Found> {
       const { callFingerprint, callOperation, current, ...rest } = await finds.add(query);
       if (callOperation === null || callFingerprint === null) return { call: null, current, ...rest };

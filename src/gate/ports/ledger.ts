@@ -56,6 +56,8 @@ export interface Ledger {
   /** The operation whose committed result was the session's last; null where there is none. */
   lastResult(query: LastQuery): Promise<Operation | null>;
   get(tenant: string, operationId: string): Promise<Operation | null>;
+  /** Of this caller, or what takes its effect back; what is others' costs what nothing costs. */
+  own(of: CancelRequest): Promise<Operation | null>;
   /** Those of them that were done, within the contract's dedupe window. */
   doneItems(tenant: string, items: readonly string[], windowMs: number | null): Promise<string[]>;
   /** The newest effect that this call is the undo of. */
