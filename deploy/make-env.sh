@@ -9,6 +9,7 @@ seed() { head -c 32 /dev/urandom | base64 | tr -d '\n=' | tr '+/' '-_'; }
 cat <<END
 # Made by deploy/make-env.sh on $(date -u +%Y-%m-%d), for this machine alone. Whoever has it can open the ledger: never commit it.
 POSTGRES_PASSWORD=$(secret)
+GATEWAY_DATABASE_PASSWORD=$(secret)
 CALLGATE_SECRETS_KEY_PEPPER=$(secret)
 CALLGATE_SECRETS_SEAL_KEY=$(secret)
 CALLGATE_SECRETS_SIGNING_KEYS=$(seed)

@@ -69,7 +69,15 @@ function checkDocker(words: string[]): void {
   expect(words[0]).toBe('compose');
   const gateway = words.indexOf('gateway');
   if (words[1] === 'run') checkCallgate(words.slice(gateway + 1));
+  else if (words[1] === 'exec') checkExec(words.slice(2));
   else expect(words[1]).toBe('up');
+}
+
+/** A file that is named is one that the service is given. */
+function checkExec([service = '', ...words]: string[]): void {
+  const { services } = parse(readFileSync(projectFile('docker-compose.yml'), 'utf8'), { merge: true }) as { services: Record<string, { volumes?: string[] }> };
+  expect(Object.keys(services)).toContain(service);
+  for (const file of words.filter((word) => word.startsWith('/'))) expect((services[service]?.volumes ?? []).map((volume) => volume.split(':')[1])).toContain(file);
 }
 
 function checkCurl(command: string): void {
