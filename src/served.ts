@@ -60,8 +60,8 @@ function compile({ folder, env, defaults, limits = {}, addressProblem = () => nu
   const { catalogue } = compiled;
   const over = limitProblems(catalogue, limits);
   if (over.length > 0) throw new Error(`the contracts in ${folder} are more than \`contracts.view_limits\` admits:\n${formatDiagnostics(over, () => undefined)}`);
-  const barred = addressProblems(catalogue, addressProblem);
-  if (barred.length > 0) throw new Error(`the contracts in ${folder} name addresses that may not be called:\n${formatDiagnostics(barred, () => undefined)}`);
+  const barred = addressProblems(folder, catalogue, addressProblem);
+  if (barred.length > 0) throw new Error(`the contracts in ${folder} name addresses that may not be called:\n${formatDiagnostics(barred, (file) => readSourceText(folder, file))}`);
   const schema = policySchemaOf(catalogue.tools.values());
   return { served: { catalogue, policy: loadPolicies(catalogue.policies, schema) }, schema };
 }

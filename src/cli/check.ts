@@ -24,7 +24,7 @@ export async function check(args: string[]): Promise<number> {
   if (values.exhaustive && format === 'sarif') throw new UsageError('`--exhaustive` is told as `human` or `json`');
   const folder = positionals[0] ?? defaultFolder();
   const limits = readLimits(values.limit);
-  const { catalogue, diagnostics } = within(limits, reachable(examine(folder)));
+  const { catalogue, diagnostics } = within(limits, reachable(folder, examine(folder)));
   if (catalogue && values.exhaustive) return exhaustively(format, folder, diagnostics, catalogue);
   print(format, folder, diagnostics, catalogue);
   return catalogue ? 0 : 1;
@@ -52,11 +52,11 @@ function examine(folder: string): Examined {
  * Where the gateway would connect to, by the setting of the same name. A machine for development is not where a set will run: there, nothing is
  * held against the addresses of its own network, which contracts fall back on.
  */
-function reachable(examined: Examined, env: NodeJS.ProcessEnv = process.env): Examined {
+function reachable(folder: string, examined: Examined, env: NodeJS.ProcessEnv = process.env): Examined {
   const setting = env['CALLGATE_UPSTREAM_ALLOW_PRIVATE'];
   const production = (env['CALLGATE_MODE'] || env['NODE_ENV']) === 'production';
   if (!examined.catalogue || (!setting && !production)) return examined;
-  const barred = addressProblems(examined.catalogue, openEgress({ allowed: readAllowedUpstreams(setting || null) }).problem);
+  const barred = addressProblems(folder, examined.catalogue, openEgress({ allowed: readAllowedUpstreams(setting || null) }).problem);
   return barred.length > 0 ? { catalogue: null, diagnostics: [...barred, ...examined.diagnostics] } : examined;
 }
 

@@ -131,6 +131,13 @@ export const broken: Broken[] = [
     at: 'CALLGATE_SECRETS_SEAL_KEY',
   },
   {
+    code: 'CG012',
+    what: 'a secret of callbacks before that is one of the gateway',
+    from: 'previous_secret_from: env:RETAIL_WEBHOOK_SECRET_BEFORE',
+    to: 'previous_secret_from: env:CALLGATE_SECRETS_KEY_PEPPER',
+    at: 'CALLGATE_SECRETS_KEY_PEPPER',
+  },
+  {
     code: 'CG009',
     what: 'a base_url that would carry a secret of the gateway',
     from: '${RETAIL_URL:-http://127.0.0.1:8090}',
@@ -742,5 +749,5 @@ export const commands: Readonly<Partial<Record<DiagnosticCode, { failing: string
   CG620: { failing: 'callgate check examples/retail/contracts --limit openai-chat=5', mended: 'callgate check examples/retail/contracts --limit openai-chat=10', folder: () => retailFolder,
     found: (catalogue) => limitProblems(catalogue, { 'openai-chat': { tools: 5 } }) },
   CG621: { failing: 'CALLGATE_MODE=production callgate check examples/retail/contracts', mended: 'CALLGATE_MODE=production CALLGATE_UPSTREAM_ALLOW_PRIVATE=retail callgate check examples/retail/contracts',
-    folder: () => retailFolder, found: (catalogue) => addressProblems(catalogue, openEgress({ allowed: new Map() }).problem) },
+    folder: () => retailFolder, found: (catalogue) => addressProblems(retailFolder, catalogue, openEgress({ allowed: new Map() }).problem) },
 };

@@ -46,12 +46,12 @@ describe('the exit', () => {
     vi.stubEnv('NODE_ENV', 'production');
     const barred = await run(retailFolder);
     expect(barred).toMatchObject({ status: 1, out: '' });
-    expect(barred.err).toContain('error CG621: `127.0.0.1`, where `retail` is, is an address of this machine');
+    expect(barred.err).toContain('retail.yaml:6:13: error CG621: `127.0.0.1`, where `retail` is, is an address of this machine');
     vi.stubEnv('CALLGATE_UPSTREAM_ALLOW_PRIVATE', 'retail');
     expect(await run(retailFolder)).toMatchObject({ status: 0, err: '' });
     vi.stubEnv('NODE_ENV', '');
     vi.stubEnv('CALLGATE_UPSTREAM_ALLOW_PRIVATE', 'other');
-    expect(JSON.parse((await run(retailFolder, '--format', 'json')).out)).toMatchObject([{ code: 'CG621', severity: 'error' }]);
+    expect(JSON.parse((await run(retailFolder, '--format', 'json')).out)).toMatchObject([{ code: 'CG621', severity: 'error', line: 6, column: 13 }]);
   });
 
   test('is a usage error for a format that does not exist', async () => {
