@@ -149,6 +149,7 @@ export async function startGateway(config: Config, joints: Joints = {}): Promise
     waiting,
     served: contracts.served,
     catalogueOf: contracts.earlier,
+    serviceSecret: credentials.secret,
     retryAfterMs: (header) => parseRetryAfter(header, Date.now(), maxRetryAfterMs),
     redact: (value, annotated, values) => redact(value, { key: pepper, annotated, values }),
     hold: leases.hold,

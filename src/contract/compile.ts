@@ -85,11 +85,13 @@ function compileUpstream(file: SourceFile, document: ContractDocument, env: Envi
     const code = thrown instanceof RangeError ? 'CG009' : 'CG010';
     findings.value(file, ['upstream', 'base_url'], code, `the address of the service cannot be used: ${(thrown as Error).message}`);
   }
-  for (const [path, from] of [[['auth', 'value_from'], upstream.auth?.value_from], [['callbacks', 'secret_from'], upstream.callbacks?.secret_from]] as const) {
+  const { auth, callbacks } = upstream;
+  const secrets = [[['auth', 'value_from'], auth?.value_from], [['callbacks', 'secret_from'], callbacks?.secret_from], [['callbacks', 'previous_secret_from'], callbacks?.previous_secret_from]] as const;
+  for (const [path, from] of secrets) {
     const name = from?.startsWith('env:') ? from.slice('env:'.length) : '';
     if (isGatewaysOwn(name)) findings.value(file, ['upstream', ...path], 'CG012', `the environment variable \`${name}\` is the gateway’s own`);
   }
-  return { plan: upstreamPlan(service, upstream, base, env, defaults), base, defaults };
+  return { plan: upstreamPlan(service, upstream, base, defaults), base, defaults };
 }
 
 /** Over the governed source of the tool and of what it refers to, before the environment is read: the same on every machine. */

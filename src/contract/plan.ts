@@ -63,16 +63,19 @@ export interface RenderedRequest {
   body: string | null;
 }
 
+/** Where a secret of a service is: which files and commands there are is up to whoever runs the gateway. */
+export interface SecretSource { readonly from: 'env' | 'file' | 'command'; readonly name: string }
+
 export interface UpstreamPlan {
   readonly service: string;
   readonly origin: string;
   /** Where the secret is that is read at each send; `prefix` goes before it. */
-  readonly auth: { readonly header: string; readonly source: { readonly from: 'env' | 'file' | 'command'; readonly name: string }; readonly prefix: string } | null;
+  readonly auth: { readonly header: string; readonly source: SecretSource; readonly prefix: string } | null;
   readonly concurrency: number;
   readonly connectTimeoutMs: number;
   readonly deadlineMs: number;
   /** Null: nothing that claims to come from the service by itself is believed. */
-  readonly callbacks: { /** Keys of the signatures, read at each callback. @throws Error when one is missing or malformed. */ secrets(): Buffer[]; readonly toleranceMs: number } | null;
+  readonly callbacks: { /** Of the signatures, read at each callback. All but the first may be missing. */ readonly secrets: readonly SecretSource[]; readonly toleranceMs: number } | null;
 }
 
 /** What an event that the service sends by itself proves, over `headers` and `body` and, but for `operation`, the names of a sent call. */

@@ -2,7 +2,7 @@
 import type { ContractDefaults } from './defaults.js';
 import type { CallbacksSource, UpstreamSource } from './document.js';
 import { durationMs } from './duration.js';
-import type { UpstreamPlan } from './plan.js';
+import type { SecretSource, UpstreamPlan } from './plan.js';
 
 export type Environment = Readonly<Record<string, string | undefined>>;
 
@@ -37,7 +37,7 @@ export function baseUrl(text: string): string {
   return url.href.replace(/\/+$/, '');
 }
 
-export function upstreamPlan(service: string, source: UpstreamSource, base: string, env: Environment, defaults: ContractDefaults): UpstreamPlan {
+export function upstreamPlan(service: string, source: UpstreamSource, base: string, defaults: ContractDefaults): UpstreamPlan {
   const { auth, limits = {} } = source;
   return Object.freeze({
     service,
@@ -46,32 +46,25 @@ export function upstreamPlan(service: string, source: UpstreamSource, base: stri
     concurrency: limits.concurrency ?? defaultConcurrency,
     connectTimeoutMs: limits.connect_timeout ? durationMs(limits.connect_timeout) : defaults.connectTimeoutMs,
     deadlineMs: limits.deadline ? durationMs(limits.deadline) : defaults.upstreamDeadlineMs,
-    callbacks: source.callbacks ? callbacksPlan(source.callbacks, env) : null,
+    callbacks: source.callbacks ? callbacksPlan(source.callbacks) : null,
   });
 }
 
 /** As Standard Webhooks recommends. */
 const defaultToleranceMs = 5 * 60_000;
 
-function callbacksPlan({ secret_from, previous_secret_from, tolerance }: CallbacksSource, env: Environment): UpstreamPlan['callbacks'] {
-  const names = [secret_from, ...(previous_secret_from ? [previous_secret_from] : [])].map((from) => from.slice('env:'.length));
+function callbacksPlan({ secret_from, previous_secret_from, tolerance }: CallbacksSource): UpstreamPlan['callbacks'] {
   return {
-    secrets: () => names.flatMap((name, n) => (n > 0 && !env[name] ? [] : [signingKey(name, env[name])])),
+    secrets: [secret_from, ...(previous_secret_from ? [previous_secret_from] : [])].map(secretSource),
     toleranceMs: tolerance ? durationMs(tolerance) : defaultToleranceMs,
   };
 }
 
-const fewestKeyBytes = 24;
-
-/** `whsec_` and base64, with or without the prefix. */
-function signingKey(name: string, secret: string | undefined): Buffer {
-  const text = secret?.replace(/^whsec_/, '') ?? '';
-  const key = Buffer.from(text, 'base64');
-  if (key.length >= fewestKeyBytes && /^[A-Za-z0-9+/]+={0,2}$/.test(text)) return key;
-  throw new Error(`the environment variable \`${name}\`, which holds the secret of the service's callbacks, is not \`whsec_\` and at least ${fewestKeyBytes} bytes in base64`);
+function authPlan({ header, value_from, prefix = '' }: NonNullable<UpstreamSource['auth']>): NonNullable<UpstreamPlan['auth']> {
+  return { header: header.toLowerCase(), source: secretSource(value_from), prefix };
 }
 
-function authPlan({ header, value_from, prefix = '' }: NonNullable<UpstreamSource['auth']>): NonNullable<UpstreamPlan['auth']> {
-  const [from, name = ''] = value_from.split(':') as ['env' | 'file' | 'command', string];
-  return { header: header.toLowerCase(), source: { from, name }, prefix };
+function secretSource(text: string): SecretSource {
+  const [from, name = ''] = text.split(':') as [SecretSource['from'], string];
+  return { from, name };
 }

@@ -3,7 +3,7 @@
  * nobody else can know, finds whose operation it is about. An event is durable before it is acknowledged; what it proves is for reconcile.
  */
 import { randomBytes } from 'node:crypto';
-import type { ToolPlan } from '../contract/plan.js';
+import type { SecretSource, ToolPlan } from '../contract/plan.js';
 import { LedgerUnavailable, refuse, type Refusal } from '../errors.js';
 import type { Json } from '../model.js';
 import type { CallbackDesk, CallbackVerdict, ReceivedCallback } from '../ports.js';
@@ -11,7 +11,7 @@ import { decodeUtf8, parseStrict } from '../strict-json.js';
 import { orNull } from './callback-evidence.js';
 import type { Parts } from './parts.js';
 import { dueTopic } from './topics.js';
-import { signedBy, withinTolerance } from './webhook-signature.js';
+import { signedBy, signingKey, withinTolerance } from './webhook-signature.js';
 
 /** As operations are named; an event of anything else is none of ours. */
 const operationKey = /^op_[0-9a-z]{32}$/;
@@ -35,7 +35,7 @@ export function openCallbackDesk(parts: Parts): CallbackDesk {
 
 async function take(parts: Parts, received: ReceivedCallback): Promise<CallbackVerdict | Refusal> {
   const { service, id, headers, body: bytes } = received;
-  const tools = verified(parts, received);
+  const tools = await verified(parts, received);
   if ('refused' in tools) return tools;
   const text = decodeUtf8(bytes);
   if (text === null) return refuse('MALFORMED_JSON', 'The body is not valid UTF-8.');
@@ -50,7 +50,7 @@ async function take(parts: Parts, received: ReceivedCallback): Promise<CallbackV
 }
 
 /** The tools that this event may be about: those of the service whose secret signed it. Which services there are is not told. */
-function verified(parts: Parts, { service, id, timestamp, signatures, body }: ReceivedCallback): ToolPlan[] | Refusal {
+async function verified(parts: Parts, { service, id, timestamp, signatures, body }: ReceivedCallback): Promise<ToolPlan[] | Refusal> {
   const tools = [...parts.served().catalogue.tools.values()].filter((tool) => tool.service === service);
   const plans = new Set(tools.map(({ upstream }) => upstream));
   let broken = false;
@@ -59,7 +59,7 @@ function verified(parts: Parts, { service, id, timestamp, signatures, body }: Re
   for (const { callbacks } of plans) {
     if (!callbacks) continue;
     try {
-      if (!signedBy(callbacks.secrets(), { id, timestamp, signatures, body })) continue;
+      if (!signedBy(await keysFrom(parts, service, callbacks.secrets), { id, timestamp, signatures, body })) continue;
     } catch (error) {
       parts.log.error({ err: error, service }, 'callbacks of a service cannot be checked');
       broken = true;
@@ -70,6 +70,20 @@ function verified(parts: Parts, { service, id, timestamp, signatures, body }: Re
   }
   if (broken) return refuse('CALLBACK_UNAVAILABLE', 'Callbacks of this service cannot be checked just now.');
   return refuse('CALLBACK_NOT_VERIFIED', 'No signature of this request is one of that service.');
+}
+
+/** @throws Error in words for the operator when the first is missing, or one is malformed */
+async function keysFrom(parts: Parts, service: string, sources: readonly SecretSource[]): Promise<Buffer[]> {
+  const keys: Buffer[] = [];
+  for (const [n, source] of sources.entries()) {
+    // the one before is not needed once it is gone, wherever it was
+    const secret = await (n === 0 ? parts.serviceSecret(service, source) : Promise.resolve().then(() => parts.serviceSecret(service, source)).catch(() => undefined));
+    if (n > 0 && !secret) continue;
+    const key = signingKey(secret);
+    if (!key) throw new Error(`\`${source.from}:${source.name}\`, where the secret of the service's callbacks is, is not \`whsec_\` and at least 24 bytes in base64`);
+    keys.push(key);
+  }
+  return keys;
 }
 
 function keysOf(tools: readonly ToolPlan[], headers: Record<string, string>, body: Json): string[] {

@@ -1,5 +1,5 @@
 /** The rooms that the path of a call walks through, and the numbers it keeps to. */
-import type { Catalogue } from '../contract/plan.js';
+import type { Catalogue, SecretSource } from '../contract/plan.js';
 import type { Json, StageName, StepName } from '../model.js';
 import type { Upstream } from '../upstream/exchange.js';
 import type { Ledger, Locks, UpstreamGate } from './ports.js';
@@ -65,6 +65,8 @@ export interface Parts {
   served(): Served;
   /** An earlier catalogue, by which an operation began. Null when the ledger does not have it. */
   catalogueOf(digest: string): Promise<Catalogue | null>;
+  /** Of a domain service, as it is just now; undefined: not set, or not there. @throws Error, or rejects with one, in words for the operator */
+  serviceSecret(service: string, source: SecretSource): string | undefined | Promise<string | undefined>;
   /** Retry-After of an upstream, in either form, capped; null when absent or unusable. */
   retryAfterMs(header: string | undefined): number | null;
   /** At the recording boundary: whatever enters a receipt goes through it. `annotated` are the contract's own paths, `values` what they point at here. */

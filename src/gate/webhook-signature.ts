@@ -1,6 +1,15 @@
 /** Signatures as Standard Webhooks has them: `v1,` and the HMAC-SHA256 of `id.timestamp.body` in base64, of which one has to hold. Pure. */
 import { createHmac, timingSafeEqual } from 'node:crypto';
 
+const fewestKeyBytes = 24;
+
+/** @param secret `whsec_` and base64, with or without the prefix. @returns undefined: it is none */
+export function signingKey(secret: string | undefined): Buffer | undefined {
+  const text = secret?.replace(/^whsec_/, '') ?? '';
+  const key = Buffer.from(text, 'base64');
+  return key.length >= fewestKeyBytes && /^[A-Za-z0-9+/]+={0,2}$/.test(text) ? key : undefined;
+}
+
 /** Of one request; a sender that replaces its secret sends two. */
 const signaturesAtMost = 10;
 

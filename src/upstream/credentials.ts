@@ -1,11 +1,11 @@
 /**
- * Credentials of domain services, read where they are when a request is sent: from a variable, a mounted file, or a command of the operator's.
+ * Secrets of domain services, read where they are when a request is sent or a callback comes: from a variable, a mounted file, or a command of the operator's.
  * What a contract may name is a name: which files and commands there are is up to whoever runs the gateway.
  */
 import { execFile } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import type { UpstreamPlan } from '../contract/plan.js';
+import type { SecretSource, UpstreamPlan } from '../contract/plan.js';
 
 type Auth = NonNullable<UpstreamPlan['auth']>;
 
@@ -27,12 +27,19 @@ export interface Credentials {
   refused(service: string, auth: Auth): void;
 }
 
+export interface ServiceSecrets extends Credentials {
+  /** As it is there; undefined: not set, not there. A promise only while a command has to be waited for. @throws Error in words for the operator */
+  secret(service: string, source: SecretSource): string | undefined | Promise<string>;
+}
+
 const commandTimeoutMs = 5_000;
 const maxBytes = 64 * 1024;
 /** Of its time, after which a new one is fetched while the old one is still used. */
 const freshShare = 0.8;
+/** Between two runs of a command that fails: whoever sends forged callbacks must not be able to start a process with each. */
+const failedMs = 1_000;
 
-export function openCredentials({ env, secretsFolder, commandsFolder, keptMs, now = () => performance.now() }: CredentialOptions): Credentials {
+export function openCredentials({ env, secretsFolder, commandsFolder, keptMs, now = () => performance.now() }: CredentialOptions): ServiceSecrets {
   const commands = new Map<string, Kept>();
   const keptOf = (service: string, name: string): Kept => {
     const key = `${name} ${service}`;
@@ -40,14 +47,15 @@ export function openCredentials({ env, secretsFolder, commandsFolder, keptMs, no
     commands.set(key, kept);
     return kept;
   };
+  const secretOf = (service: string, { from, name }: SecretSource): string | undefined | Promise<string> => {
+    if (from === 'env') return env[name];
+    return from === 'file' ? readSecretFile(secretsFolder, name) : keptOf(service, name).read();
+  };
   return {
+    secret: secretOf,
     read(service, auth) {
-      const { from, name } = auth.source;
-      if (from === 'env') return usable(env[name], auth, `the environment variable \`${name}\``);
-      if (from === 'file') return usable(readSecretFile(secretsFolder, name), auth, `the file \`${name}\` in \`upstream.secrets_folder\``);
-      const secret = keptOf(service, name).read();
-      const told = `the command \`${name}\` in \`upstream.commands_folder\``;
-      return typeof secret === 'string' ? usable(secret, auth, told) : secret.then((text) => usable(text, auth, told));
+      const secret = secretOf(service, auth.source);
+      return secret instanceof Promise ? secret.then((text) => usable(text, auth)) : usable(secret, auth);
     },
     refused(service, { source: { from, name } }) {
       if (from === 'command') keptOf(service, name).drop();
@@ -55,7 +63,14 @@ export function openCredentials({ env, secretsFolder, commandsFolder, keptMs, no
   };
 }
 
-function usable(secret: string | undefined, { prefix }: Auth, from: string): string {
+const places: Record<SecretSource['from'], (name: string) => string> = {
+  env: (name) => `the environment variable \`${name}\``,
+  file: (name) => `the file \`${name}\` in \`upstream.secrets_folder\``,
+  command: (name) => `the command \`${name}\` in \`upstream.commands_folder\``,
+};
+
+function usable(secret: string | undefined, { prefix, source }: Auth): string {
+  const from = places[source.from](source.name);
   if (!secret) throw new Error(`${from}, which holds the credential of the service, is not set, not there or empty`);
   if (!/^[\x21-\x7e]+$/.test(secret)) throw new Error(`${from} holds characters that a header cannot carry; let it be the bare credential`);
   return prefix + secret;
@@ -88,6 +103,7 @@ function runCommand(folder: string | null, name: string, service: string, env: C
 class Kept {
   private value: { text: string; since: number } | null = null;
   private running: Promise<string> | null = null;
+  private failed: { error: unknown; since: number } | null = null;
 
   constructor(private readonly fetch: () => Promise<string>, private readonly keptMs: number, private readonly now: () => number) {}
 
@@ -107,14 +123,16 @@ class Kept {
 
   private run(): Promise<string> {
     const since = this.now();
+    if (this.failed && since - this.failed.since < failedMs) return Promise.reject(this.failed.error);
     this.running ??= this.fetch().then(
       (text) => {
-        this.running = null;
+        this.running = this.failed = null;
         this.value = { text, since };
         return text;
       },
       (error: unknown) => {
         this.running = null;
+        this.failed = { error, since: this.now() };
         throw error;
       },
     );

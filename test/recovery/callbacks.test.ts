@@ -1,3 +1,6 @@
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import pg from 'pg';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import type { Joints } from '../../src/main.js';
@@ -215,6 +218,33 @@ describe('callbacks', () => {
     process.env['RETAIL_WEBHOOK_SECRET'] = '';
     expect(await tell(created(key))).toMatchObject({ http: 503, code: 'CALLBACK_UNAVAILABLE', retryAfter: expect.stringMatching(/^\d+$/) as string });
     process.env['RETAIL_WEBHOOK_SECRET'] = webhookSecret;
+  });
+
+  it('secrets come from a mounted file or a command as well, rotate there without a restart, and the one before may be gone', async () => {
+    const key = (await credit()).operation_id as string;
+    const folder = mkdtempSync(join(tmpdir(), 'callgate-webhook-secrets-'));
+    const put = (text: string): void => writeFileSync(join(folder, 'webhook'), `${text}\n`);
+    put(webhookSecret);
+    const from: [string, string] = ['secret_from: env:RETAIL_WEBHOOK_SECRET, previous_secret_from: env:RETAIL_WEBHOOK_SECRET_BEFORE', 'secret_from: file:webhook, previous_secret_from: command:webhook-before'];
+    const other = await openGateway(house, {
+      CALLGATE_CONTRACTS_FOLDER: quickContracts([everyRead, from]), CALLGATE_UPSTREAM_SECRETS_FOLDER: folder, CALLGATE_UPSTREAM_COMMANDS_FOLDER: folder,
+    });
+    const there = async (secret: string): Promise<number> => (await deliver(other.gateway.controlUrl, created(key), { secret })).http;
+    try {
+      expect([await there(webhookSecret), await there(otherSecret)]).toEqual([200, 401]); // there is no such command
+      put(otherSecret);
+      expect([await there(webhookSecret), await there(otherSecret)]).toEqual([401, 200]);
+      writeFileSync(join(folder, 'webhook-before'), `#!/bin/sh\necho ${webhookSecret}\n`, { mode: 0o755 });
+      await expect.poll(() => there(webhookSecret), { timeout: 5_000 }).toBe(200); // one that fails is run once a second
+      expect(await there(otherSecret)).toBe(200);
+      put('whsec_short');
+      expect(await there(otherSecret)).toBe(503);
+      rmSync(join(folder, 'webhook'));
+      expect(await there(otherSecret)).toBe(503);
+    } finally {
+      await other.gateway.close();
+      rmSync(folder, { recursive: true });
+    }
   });
 
   it('bodies are bounded and read strictly, whoever signed them; what is about nothing of ours is not kept', async () => {

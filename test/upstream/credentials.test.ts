@@ -87,7 +87,7 @@ describe('a command', () => {
     expect(await read(auth('command', 'token'))).toBe('t2');
   });
 
-  it('that fails leaves the last credential in use for its time once more, and then none', async () => {
+  it('that fails leaves the last credential in use for its time once more, and then none; and is run again once a second', async () => {
     command('token', counting());
     await read(auth('command', 'token'));
     command('token', 'echo s3cret >&2; exit 3');
@@ -96,6 +96,10 @@ describe('a command', () => {
     clock.ms = 2_000;
     await expect(read(auth('command', 'token'))).rejects.toThrow(/^the command `token` in `upstream.commands_folder` ended with 3$/);
     command('token', counting());
+    clock.ms = 2_500;
+    await expect(read(auth('command', 'token'))).rejects.toThrow('ended with 3');
+    expect(runs()).toBe(1);
+    clock.ms = 3_001;
     expect(await read(auth('command', 'token'))).toBe('t2');
   });
 
