@@ -8,7 +8,7 @@
  * them who has decided on the state of before, and a state that has moved on since stays.
  */
 import type { EntityMove } from '../gate/ports.js';
-import type { Statement } from './connection.js';
+import type { LaneStatement } from './pipeline.js';
 
 /** `written`: the write that settles; where it did not come to pass, nothing is moved. */
 export interface Moving { tenant: string; operationId: string; writeId: string; late: boolean; move: EntityMove }
@@ -45,7 +45,7 @@ on conflict (tenant, service, entity) do update set state = excluded.state, move
   where not exists (
     select 1 from move m where m.late and m.tenant = s.tenant and m.service = s.service and m.entity = s.entity and m.from_state <> s.state)`;
 
-export function moveStatement(moving: Moving[]): Statement {
+export function moveStatement(moving: Moving[]): LaneStatement {
   const rows = moving.map(({ tenant, operationId, writeId, late, move }) => ({
     tenant, operation_id: operationId, write_id: writeId, service: move.service, entity: move.entity, from_state: move.from, to_state: move.to, late,
   }));

@@ -5,7 +5,7 @@
  * on that (not legal in this state) would be recorded at the new primary, where the call may have been answered otherwise.
  */
 import type { Ledger, Operation, Reading, SessionStanding } from '../gate/ports.js';
-import type { Statement } from './connection.js';
+import type { LaneStatement } from './pipeline.js';
 import { keptColumn } from './entity-states.js';
 import { hex, operationColumns, type OperationRow, toOperation } from './operation-row.js';
 import type { Sealer } from './seal.js';
@@ -66,7 +66,7 @@ left join lateral (
 left join lateral (
   select * from operations o where o.tenant = q.tenant and o.identity = q.identity order by o.generation desc limit 1) o on true`;
 
-export function findStatement(queries: FindQuery[]): Statement {
+export function findStatement(queries: FindQuery[]): LaneStatement {
   const rows = queries.map((query, n) => ({
     n, tenant: query.tenant, call_key: query.callKey ? hex(query.callKey) : null, identity: query.identity ? hex(query.identity) : null,
     principal: (query.seen ?? query.trust)?.principal ?? null, subject: (query.seen ?? query.trust)?.subject ?? null, asks_trust: !!query.trust,

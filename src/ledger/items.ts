@@ -3,6 +3,7 @@
  * condition that this settlement stood; who asks holds no lock, and claims the guard keys of the items under the epochs of before.
  */
 import type { Statement } from './connection.js';
+import type { LaneStatement } from './pipeline.js';
 
 /** `written`: the write that settles; where it did not come to pass, nothing is noted. */
 export interface ItemsDone { tenant: string; operationId: string; writeId: string; items: { identity: string; done: boolean }[] }
@@ -28,7 +29,7 @@ order by i.tenant, i.item
 on conflict (tenant, item) do update set operation_id = excluded.operation_id, done_at = now()
   where d.operation_id <> excluded.operation_id`;
 
-export function itemsStatement(settled: ItemsDone[]): Statement {
+export function itemsStatement(settled: ItemsDone[]): LaneStatement {
   const rows = settled.flatMap(({ tenant, operationId, writeId, items }) => items.map(({ identity, done }) => ({ tenant, operation_id: operationId, write_id: writeId, item: identity, done })));
   return { name: 'items', text: doneText, values: [JSON.stringify(rows)] };
 }

@@ -9,7 +9,7 @@ import { approveStatement, dispatchWith } from './approvals.js';
 import { forgetCallbacks, openCallbacks } from './callbacks.js';
 import { openChain } from './chain.js';
 import { openCancelRequests } from './cancel-requests.js';
-import { ailmentOf, type ConnectionOptions, createPool, errorKind, isReadOnly, LaneConnection, throughContention, Unwritable, type Statement } from './connection.js';
+import { ailmentOf, type ConnectionOptions, createPool, errorKind, isReadOnly, LaneConnection, type Statement, throughContention, Unwritable } from './connection.js';
 import { handOverStatement, orphanGuardsStatement, renewStatement, takeStatement, toTaken, witnessStatement } from './due.js';
 import { moveStatement } from './entity-states.js';
 import { openErasures, type SubjectErasures } from './erasures.js';
@@ -23,6 +23,7 @@ import { type RefusalRow, refuseStatement, toSpent } from './refusals.js';
 import { forgetReads, forgottenAtOnce, type ReadMade, repetitionStatement } from './repetition.js';
 import { fundStatement, intentKeys, type ReserveRow, reserveStatement, toReservations, uncallVain, unclaimVain } from './reserve.js';
 import { adoptStatement, countReviewsStatement, type EscalatedReview, type EscalatedRow, escalateStatement, toEscalated } from './review-deadlines.js';
+import type { LaneStatement } from './pipeline.js';
 import type { Sealer } from './seal.js';
 import { type Told, toldStatement } from './seen.js';
 import { lastStatement, rememberStatement } from './session-results.js';
@@ -106,7 +107,7 @@ export function openLedger(options: LedgerOptions, sealer: Sealer): LedgerStore 
     async flush(items) {
       const results = await findConnection.run([findStatement(items)], items.length);
       try {
-        return toFoundRows(items, results.get('find')?.rows as OperationRow[], sealer);
+        return toFoundRows(items, results.get('find') as OperationRow[], sealer);
       } catch (error) {
         if (isReadOnly(error)) findConnection.abandon();
         throw error;
@@ -266,7 +267,7 @@ async function flush(connection: LaneConnection, items: Commit[], sealer: Sealer
   await fund(connection, meant, funded);
   const results = await connection.run(written(() => statementsOf(sorted, sealer)), items.length);
 
-  const rowsOf = <Row>(name: string): Row[] => (results.get(name)?.rows ?? []) as Row[];
+  const rowsOf = <Row>(name: string): Row[] => (results.get(name) ?? []) as Row[];
   const committed: Committed[] = new Array<Committed>(items.length);
   const place = <Row>(sent: Placed<unknown>[], rows: Row[], result: (row: Row) => Committed): void => {
     for (const [n, { at }] of sent.entries()) committed[at] = result(rows[n] as Row);
@@ -305,7 +306,7 @@ function sort(items: Commit[]): Sorted {
   };
 }
 
-function statementsOf(sorted: Sorted, sealer: Sealer): Statement[] {
+function statementsOf(sorted: Sorted, sealer: Sealer): LaneStatement[] {
   const itemsOf = <T>(placed: Placed<T>[]): T[] => placed.map(({ item }) => item);
   const moves = itemsOf(sorted.transitions);
   const meant = itemsOf(sorted.intents);

@@ -6,7 +6,7 @@
  * counts 0 as one that is absent does. A row that is there is locked by its conflict, and not written.
  */
 import type { Intent, Transition } from '../gate/ports.js';
-import type { Statement } from './connection.js';
+import type { LaneStatement } from './pipeline.js';
 
 const lockText = `
 with settling as materialized (
@@ -37,7 +37,7 @@ order by k.tenant, k.guard_key
 on conflict (tenant, guard_key) do update set epoch = g.epoch where false`;
 
 /** Undefined where a single statement takes its locks in that order by itself. */
-export function lockStatement(transitions: Transition[], intents: Intent[]): Statement | undefined {
+export function lockStatement(transitions: Transition[], intents: Intent[]): LaneStatement | undefined {
   const settling = transitions.filter(({ settle, refund }) => settle || refund);
   if (settling.length === 0) return undefined;
   return {

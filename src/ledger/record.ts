@@ -3,7 +3,7 @@
  * at the same time the first stands; the second writes nothing and is answered from the first.
  */
 import type { Entry } from '../gate/ports.js';
-import type { Statement } from './connection.js';
+import type { LaneStatement } from './pipeline.js';
 import { answerPlace, hex } from './operation-row.js';
 import { receiptRow } from './receipt-row.js';
 import type { Sealer } from './seal.js';
@@ -57,7 +57,7 @@ order by e.n`;
 export interface RecordResult { n: number; stood: boolean }
 
 /** @param relaxed the transaction is committed without waiting for the disk: said within the statement, so that it needs no other beside it */
-export function recordStatement(entries: Entry[], sealer: Sealer, relaxed = false): Statement {
+export function recordStatement(entries: Entry[], sealer: Sealer, relaxed = false): LaneStatement {
   const receipts: object[] = [];
   const rows = entries.map((entry, n) => {
     for (const receipt of entry.receipts) receipts.push({ n, ...receiptRow(receipt) });

@@ -3,7 +3,7 @@
  * counter grants from the row that it locks and remembers what it was before, so that several refusals in one flush know their places.
  */
 import type { ChargedRefusal, Purse } from '../gate/ports.js';
-import type { Statement } from './connection.js';
+import type { LaneStatement } from './pipeline.js';
 import { receiptRow } from './receipt-row.js';
 
 const refuseText = `
@@ -57,7 +57,7 @@ order by a.n`;
 
 export interface RefusalRow { n: number; stands: boolean; quota: number; refused: number }
 
-export function refuseStatement(refusals: ChargedRefusal[]): Statement {
+export function refuseStatement(refusals: ChargedRefusal[]): LaneStatement {
   const rows = refusals.map(({ receipt, charge }, n) => {
     const { session_id, ...row } = receiptRow(receipt);
     return {

@@ -4,6 +4,7 @@
  */
 import type { Repetition } from '../gate/ports.js';
 import type { Statement } from './connection.js';
+import type { LaneStatement } from './pipeline.js';
 import { hex } from './operation-row.js';
 
 const readText = `
@@ -24,7 +25,7 @@ on conflict (tenant, read_key) do update set
 /** \`operation\`: the read as it was recorded; null: it failed. */
 export interface ReadMade { repetition: Repetition; operation: { id: string; writeId: string } | null }
 
-export function repetitionStatement(reads: ReadMade[]): Statement {
+export function repetitionStatement(reads: ReadMade[]): LaneStatement {
   const rows = reads.map(({ repetition, operation }, n) => ({
     n, tenant: repetition.tenant, read_key: hex(repetition.key), operation_id: operation?.id ?? null, write_id: operation?.writeId ?? null, after_write: repetition.since,
   }));

@@ -22,7 +22,7 @@
  * that another replica has reserved in the same moment under the same application's key for a different call, and is given back too.
  */
 import type { Intent, Reservation } from '../gate/ports.js';
-import type { Statement } from './connection.js';
+import type { LaneStatement } from './pipeline.js';
 import { answerPlace, hex, requestPlace } from './operation-row.js';
 import { receiptRow } from './receipt-row.js';
 import type { Sealer } from './seal.js';
@@ -156,7 +156,7 @@ export interface ReserveRow {
   n: number; inserted: boolean; ours_already: boolean; fresh: boolean; guarded: boolean; claims: number; quota: number | null; used: number | null;
 }
 
-export function reserveStatement(intents: Intent[], sealer: Sealer): Statement {
+export function reserveStatement(intents: Intent[], sealer: Sealer): LaneStatement {
   const rows = intents.map((intent, n) => {
     const { operation } = intent;
     const receipt = receiptRow(intent.receipt);
@@ -213,7 +213,7 @@ where (g.tenant, g.guard_key) in (
   order by v.tenant, v.guard_key
   for update)`;
 
-export function unclaimVain(intents: Intent[], rows: ReserveRow[]): Statement | undefined {
+export function unclaimVain(intents: Intent[], rows: ReserveRow[]): LaneStatement | undefined {
   const vain = intents.filter((_, n) => {
     const row = rows[n];
     return row !== undefined && row.claims > 0 && !row.inserted;
@@ -224,7 +224,7 @@ export function unclaimVain(intents: Intent[], rows: ReserveRow[]): Statement | 
     text: unclaimText,
     values: [
       JSON.stringify(vain.map(({ operation }) => ({ tenant: operation.tenant, operation_id: operation.id }))),
-      vain.map((intent) => intent.writeId),
+      `{${vain.map((intent) => intent.writeId).join(',')}}`,
     ],
   };
 }
@@ -240,7 +240,7 @@ where (a.tenant, a.call_key) in (
   for update of d)`;
 
 /** What is only worded differently and is the same effect (arguments beyond the identity) is bound again when it is answered. */
-export function uncallVain(intents: Intent[], rows: ReserveRow[]): Statement | undefined {
+export function uncallVain(intents: Intent[], rows: ReserveRow[]): LaneStatement | undefined {
   const vain = intents.flatMap(({ alias }, n) => (alias && rows[n]?.fresh && !rows[n].inserted && !rows[n].ours_already ? [alias] : []));
   if (vain.length === 0) return undefined;
   const claimed = vain.map(({ tenant, callKey, operationId, fingerprint }) => ({ tenant, call_key: hex(callKey), operation_id: operationId, fingerprint: hex(fingerprint) }));
@@ -255,7 +255,7 @@ order by f.tenant, f.scope
 on conflict do nothing`;
 
 /** Purses must exist before they can be locked. */
-export function fundStatement(purses: { tenant: string; scope: string; quota: number }[]): Statement {
+export function fundStatement(purses: { tenant: string; scope: string; quota: number }[]): LaneStatement {
   return { name: 'fund', text: fundText, values: [JSON.stringify(purses)] };
 }
 

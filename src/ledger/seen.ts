@@ -3,7 +3,7 @@
  * so that two replicas that serve one session never wait for each other.
  */
 import type { SeenEntity } from '../gate/ports.js';
-import type { Statement } from './connection.js';
+import type { LaneStatement } from './pipeline.js';
 
 /** `written`: the write that told it; where that write did not come to pass, nothing was told. */
 export interface Told { written: { operationId: string; writeId: string }; own: boolean; seen: SeenEntity }
@@ -29,7 +29,7 @@ order by t.tenant, t.principal, t.subject, t.session_id, t.entity, t.n desc
 on conflict (tenant, principal, subject, session_id, entity) do update
   set version = excluded.version, state = excluded.state, observed_at = now()`;
 
-export function toldStatement(told: Told[]): Statement {
+export function toldStatement(told: Told[]): LaneStatement {
   const rows = told.map(({ written, own, seen }, n) => ({
     n, operation_id: written.operationId, write_id: written.writeId, own, tenant: seen.tenant, principal: seen.principal, subject: seen.subject,
     session_id: seen.sessionId, entity: seen.entity, version: seen.version, state: seen.state,

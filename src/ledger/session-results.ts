@@ -1,6 +1,7 @@
 /** The latest committed result of a tool in a session, for those that bind it. The result itself stays in the operation's sealed answer. */
 import type { LastQuery, Remembered } from '../gate/ports.js';
 import type { Statement } from './connection.js';
+import type { LaneStatement } from './pipeline.js';
 import { operationColumns } from './operation-row.js';
 
 export interface Remembering { tenant: string; operationId: string; writeId: string; remembered: Remembered }
@@ -19,7 +20,7 @@ order by c.tenant, c.principal, c.subject, c.session_id, c.tool, c.entity, c.n d
 on conflict (tenant, principal, subject, session_id, tool, entity) do update
   set operation_id = excluded.operation_id, committed_at = now()`;
 
-export function rememberStatement(remembering: Remembering[]): Statement {
+export function rememberStatement(remembering: Remembering[]): LaneStatement {
   const rows = remembering.map(({ tenant, operationId, writeId, remembered }, n) => ({
     n, tenant, operation_id: operationId, write_id: writeId, principal: remembered.principal, subject: remembered.subject,
     session_id: remembered.sessionId, tool: remembered.tool, entity: remembered.entity,

@@ -6,7 +6,7 @@
  * denies it or sends again: a late witness does not raise the fence, so this condition is what stops who is deciding at that moment.
  */
 import type { Transition } from '../gate/ports.js';
-import type { Statement } from './connection.js';
+import type { LaneStatement } from './pipeline.js';
 import { answerPlace, hex } from './operation-row.js';
 import { receiptRow } from './receipt-row.js';
 import type { Sealer } from './seal.js';
@@ -99,7 +99,7 @@ order by m.n`;
 
 export interface TransitionResult { n: number; moved: boolean }
 
-export function transitionStatement(transitions: Transition[], sealer: Sealer): Statement {
+export function transitionStatement(transitions: Transition[], sealer: Sealer): LaneStatement {
   const rows = transitions.map((transition, n) => {
     const { tenant, operationId, review, decided } = transition;
     return {

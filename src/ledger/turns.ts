@@ -3,7 +3,7 @@
  * locked, turns are granted only from the locked row, and who waited for that lock sees only afterwards that the turn was drawn meanwhile.
  */
 import type { Purse, TurnDraw } from '../gate/ports.js';
-import type { Statement } from './connection.js';
+import type { LaneStatement } from './pipeline.js';
 
 const askedText = `
   select a.*, coalesce('session:' || s.root_session_id, a.own) as scope
@@ -59,7 +59,7 @@ order by a.n`;
 
 export interface TurnRow { n: number; drawn: boolean; quota: number; used: number }
 
-export function turnStatements(draws: TurnDraw[]): Statement[] {
+export function turnStatements(draws: TurnDraw[]): LaneStatement[] {
   const values = [JSON.stringify(draws.map(({ tenant, session, turnId, limit }, n) => ({ n, tenant, session_id: session.id, own: session.own, turn_id: turnId, quota: limit })))];
   return [
     { name: 'turn_purses', text: openText, values },
