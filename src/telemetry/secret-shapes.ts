@@ -50,6 +50,18 @@ export function replaceSecretShapes(text: string, mark: (secret: string) => stri
   return anyHint.test(text) ? shapes.reduce((rest, shape) => replaceShape(rest, shape, mark), text) : text;
 }
 
+/** The same few hundred names come again in every record. */
+const harmless = new Set<string>();
+const harmlessAtMost = 5_000;
+
+/** No part of this name of a member looks like a secret. */
+export function isHarmlessName(name: string): boolean {
+  if (harmless.has(name)) return true;
+  if (anyHint.test(name)) return false;
+  if (name.length <= 128 && harmless.size < harmlessAtMost) harmless.add(name);
+  return true;
+}
+
 function replaceShape(text: string, { pattern, holds }: Shape, mark: (secret: string) => string): string {
   return text.replace(pattern, (whole: string, ...rest: unknown[]) => {
     const groups = rest.at(-1);

@@ -3,6 +3,8 @@ import { describe, expect, test } from 'vitest';
 import type { Json, JsonObject } from '../../src/model.js';
 import { fingerprintSecret } from '../../src/telemetry/fingerprint.js';
 import { redact } from '../../src/telemetry/redact.js';
+import { isSecretName } from '../../src/telemetry/secret-names.js';
+import { replaceSecretShapes } from '../../src/telemetry/secret-shapes.js';
 
 const key = 'a key of the recording boundary';
 const text = (value: Json, options = {}) => JSON.stringify(redact(value, options));
@@ -123,6 +125,24 @@ describe('as a whole', () => {
     }));
   });
 
+  test('what is given back without a copy, and what is remembered of names, makes nothing less strict: it is what a plain copy says', () => {
+    const word = fc.oneof(canary.chain(shaped), fc.constantFrom('plain', 'O-417', ' {"pin":1}', '\u00a0[{"token":"x"}]', '{"a":[1.0]}', '[', 'CANARYvalue', 'a CANARYvalue b', '"password": "x y"', 'key'), fc.string());
+    const name = fc.oneof(secretName, fc.constantFrom('card', 'id', '__proto__', 'sk-CANARY0', 'token_count', 'CANARYvalue', '0'), fc.string());
+    const value = fc.letrec<{ json: Json }>((tie) => ({
+      json: fc.oneof({ maxDepth: 5 }, word, word.map((inner) => JSON.stringify({ inner, pin: inner })), fc.integer(), fc.boolean(), fc.constant(null),
+        fc.array(tie('json'), { maxLength: 4 }), fc.dictionary(name, tie('json'), { maxKeys: 5 })),
+    })).json;
+    const options = fc.constantFrom({}, { key }, { key, annotated: ['/args/card'] }, { key, values: ['CANARYvalue', 'abc'] });
+    fc.assert(fc.property(value, options, (json, asked) => {
+      const before = JSON.stringify(json);
+      const clean = redact(json, asked);
+      expect(clean).toEqual(plainly(json, asked));
+      expect(JSON.stringify(clean)).toBe(JSON.stringify(plainly(json, asked)));
+      expect(JSON.stringify(json)).toBe(before);
+      if (JSON.stringify(clean) === before) expect(clean).toBe(json);
+    }), { numRuns: 1_000 });
+  });
+
   test('the mark is the same for the same secret, by whatever way it was found, and other under another key', () => {
     const mark = fingerprintSecret(key, 'CANARY1x');
     expect(mark).toMatch(/^«redacted:[0-9a-f]{8}»$/);
@@ -145,3 +165,27 @@ describe('as a whole', () => {
     expect(performance.now() - started).toBeLessThan(50);
   });
 });
+
+/** Every part copied and every name and text searched, whether or not there is anything to find. */
+function plainly(value: Json, asked: { key?: string; annotated?: string[]; values?: string[] }): Json {
+  const mark = (secret: string): string => (/^«redacted(:[0-9a-f]{8})?»$/.test(secret) ? secret : asked.key === undefined ? '«redacted»' : fingerprintSecret(asked.key, secret));
+  const clean = (given: string): string => replaceSecretShapes((asked.values ?? []).filter(({ length }) => length >= 4).reduce((rest, secret) => rest.replaceAll(secret, mark(secret)), given), mark);
+  const isSecret = (name: string): boolean => isSecretName(name) || (asked.annotated ?? []).some((pointer) => pointer.endsWith(`/${name}`));
+  const copy = (from: Json, hidden: boolean): Json => {
+    if (Array.isArray(from)) return from.map((item) => copy(item, hidden));
+    if (typeof from === 'object' && from !== null) return Object.fromEntries(Object.entries(from).map(([name, member]) => [clean(name), copy(member, hidden || isSecret(name))]));
+    if (hidden) return typeof from === 'string' || typeof from === 'number' ? mark(String(from)) : from;
+    return typeof from === 'string' ? copyText(from) : from;
+  };
+  const copyText = (from: string): string => {
+    if (!/^\s*[[{]/.test(from)) return clean(from);
+    try {
+      const inner = JSON.parse(from) as Json;
+      const copied = copy(inner, false);
+      return JSON.stringify(copied) === JSON.stringify(inner) ? from : JSON.stringify(copied);
+    } catch {
+      return clean(from);
+    }
+  };
+  return copy(value, false);
+}
