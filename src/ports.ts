@@ -1,6 +1,7 @@
 /** What the listeners need of the rest of the house; `main.ts` supplies it. */
 import type { ModelTool } from './contract/views/model.js';
 import type { Refusal } from './errors.js';
+import type { Signal } from './signal.js';
 import type { Answer, Json, JsonObject, Principal, ResultPage } from './model.js';
 
 export interface Proposal {
@@ -15,7 +16,7 @@ export interface Proposal {
   /** Header `traceparent`, verbatim. */
   traceparent?: string;
   /** Its caller has hung up: if it was not sent by then it is not sent. Of a turn or batch that was taken in everything goes on. */
-  gone?: AbortSignal;
+  gone?: Signal;
 }
 
 /** The calls of one turn of a model, as a dialect found them in it. Nothing is checked yet: the parse stage does that. */

@@ -58,15 +58,14 @@ export function decodeUtf8(bytes: Buffer): string | null {
 export function findUnstorable(value: Json): string | null {
   if (typeof value === 'string') return storable(value) ? null : '';
   if (value === null || typeof value !== 'object') return null;
-  for (const [key, member] of Object.entries(value)) {
-    const below = storable(key) ? findUnstorable(member) : '';
+  for (const key of Object.keys(value)) {
+    const below = storable(key) ? findUnstorable((value as JsonObject)[key] as Json) : '';
     if (below !== null) return pointerToken(key) + below;
   }
   return null;
 }
 
-const unstorableChar = /[\0\p{Surrogate}]/u;
-const storable = (text: string) => !unstorableChar.test(text);
+const storable = (text: string) => text.isWellFormed() && !text.includes('\0');
 
 /** One step of an RFC 6901 pointer. */
 export const pointerToken = (key: string | number): string => `/${String(key).replaceAll('~', '~0').replaceAll('/', '~1')}`;

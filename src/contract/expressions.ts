@@ -35,6 +35,9 @@ export interface CompiledExpression<T> extends Expression<T> {
   evaluate(scope: Scope, lets?: Map<Lazy, Json>): T;
 }
 
+/** Of an expression that names none. */
+const noLets: Map<Lazy, Json> = new Map();
+
 /** Within one evaluation: names that name one another twice each would otherwise double its cost at every step. */
 function once(lazy: Lazy, scope: Scope, lets: Map<Lazy, Json>): Json {
   if (!lets.has(lazy)) lets.set(lazy, lazy.expression.evaluate(scope, lets));
@@ -168,7 +171,8 @@ export class Names {
     const reads = [...names].map((name) => ({ name, type: this.types.get(name)!, lazy: this.lazies.get(name) }));
     const all = new Set(reads.flatMap(({ name, lazy }) => (lazy ? [...lazy.expression.names] : [name])));
     const convert = converters[wanted] as (value: unknown) => Wanted[K];
-    const evaluate = (scope: Scope, lets: Map<Lazy, Json> = new Map()): Wanted[K] => {
+    const lazies = reads.some(({ lazy }) => lazy);
+    const evaluate = (scope: Scope, lets: Map<Lazy, Json> = lazies ? new Map<Lazy, Json>() : noLets): Wanted[K] => {
       try {
         const context: Record<string, unknown> = Object.create(null) as Record<string, unknown>;
         for (const { name, type: declared, lazy } of reads) {

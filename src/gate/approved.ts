@@ -13,7 +13,7 @@ import type { Exchange } from '../upstream/exchange.js';
 import { approvalDigest } from './approval.js';
 import { authorizeResource, authorizeTool } from './authorize.js';
 import { dailyPurse, sessionScope } from './budgets.js';
-import type { AdmittedCall, Envelope, FreshCall, ParsedCall, PermittedCall } from './calls.js';
+import { type AdmittedCall, begun, type Envelope, type FreshCall, type PermittedCall } from './calls.js';
 import { asFresh, keptOf } from './earlier.js';
 import { guardsOf } from './execute.js';
 import type { Finding, Unsent } from './finding.js';
@@ -62,7 +62,7 @@ async function askAgain(run: Run, progress: Progress, until: number): Promise<Ad
   const tool = served.catalogue.tools.get(operation.tool);
   if (!dossier.proposal || !tool || tool.digest !== operation.contractDigest) return changed('The contract of the tool has changed since.');
   const { principal, envelope } = dossier.proposal;
-  const parsed: ParsedCall = { served, principal, envelope: envelope as Envelope, tool, given: dossier.args };
+  const parsed = begun({ served, principal, envelope: envelope as Envelope, tool, given: dossier.args });
 
   const shaped = validateShape(parsed, progress);
   if (isRefusal(shaped)) return { refusal: shaped, sofar: parsed };
@@ -104,7 +104,7 @@ async function lookUpAgain({ parts, operation }: Run, permitted: PermittedCall):
     kept: keptOf(identity.entities).map(({ plan, key }) => ({ service: plan.service, entity: key })),
     session: { ...sessionScope(permitted), purse: dailyPurse(principal), tool: operation.tool },
   });
-  return asFresh(permitted, found, { generation: operation.generation, upstreamKey: operation.upstreamKey, afterCommitted: false, previousOperation: null });
+  return asFresh(permitted, found, { generation: operation.generation, operationId: operation.id, upstreamKey: operation.upstreamKey, afterCommitted: false, previousOperation: null });
 }
 
 /** The one that was observed when it was proposed: that is what the approver was told about, and what is sent rests on. */

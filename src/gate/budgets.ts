@@ -16,9 +16,14 @@ export function sessionScope({ principal, envelope: { subject, sessionId, intent
   };
 }
 
+const dayMs = 86_400_000;
+let today = { day: 0, text: '' };
+
 /** Pays for executions in sessions that the application did not create. */
 export function dailyPurse(principal: Principal): string {
-  return `principal:${principal.id}:${new Date().toISOString().slice(0, 10)}`;
+  const day = Math.floor(Date.now() / dayMs);
+  if (day !== today.day) today = { day, text: new Date(day * dayMs).toISOString().slice(0, 10) };
+  return `principal:${principal.id}:${today.text}`;
 }
 
 export function executionBudget(principal: Principal, standing: SessionStanding | null, limits: BudgetLimits): ExecutionBudget {

@@ -110,6 +110,8 @@ export interface PermittedCall extends ShapedCall { readonly [permitted]: true; 
 /** Nothing answers it yet, so it is a new proposal: this is the generation that it would become. */
 export interface FreshCall extends PermittedCall {
   generation: number;
+  /** Of the operation that it would become. */
+  operationId: string;
   upstreamKey: string;
   afterCommitted: boolean;
   /** What the call identity stood for before, if anything. */
@@ -162,6 +164,24 @@ export interface AdmittedCall extends AuthorizedCall {
   /** What has to be approved before it is sent; null: nothing. */
   approval: ApprovalRule | null;
 }
+
+/**
+ * A call at its beginning. All that the steps will find has its place from the start: an object that grows past some twenty members
+ * becomes a table in V8, slow to read and at ten times the memory.
+ */
+export function begun({ served, principal, envelope, tool, given }: ParsedCall): ParsedCall {
+  const call: ParsedCall & Record<Exclude<FoundLater, symbol>, undefined> = {
+    served, principal, envelope, tool, given,
+    args: undefined, bound: undefined, repaired: undefined, identity: undefined, toolPolicies: undefined,
+    generation: undefined, operationId: undefined, upstreamKey: undefined, afterCommitted: undefined, previousOperation: undefined, seenVersion: undefined,
+    untrusted: undefined, guarded: undefined, entities: undefined, guards: undefined, kept: undefined, resultsBound: undefined, unbound: undefined,
+    observations: undefined, session: undefined, unchangedSince: undefined, entityState: undefined, absent: undefined, resourcePolicies: undefined,
+    states: undefined, nextState: undefined, approval: undefined,
+  };
+  return call;
+}
+
+type FoundLater = Exclude<keyof AdmittedCall, keyof ParsedCall> | 'states';
 
 /** The one place that marks a call as having passed a check; only the stage that made the check calls it. */
 export function passed<From extends object, To extends From>(call: From, found: Omit<To, keyof From | symbol>): To {

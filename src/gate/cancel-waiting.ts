@@ -7,8 +7,8 @@ import { isRefusal, refuse } from '../errors.js';
 import type { Principal } from '../model.js';
 import type { Told } from './answer.js';
 import type { FreshCall } from './calls.js';
-import { operationId } from './identity.js';
 import { lookUp } from './look-up.js';
+import { operationOf } from './operation.js';
 import type { Parts } from './parts.js';
 import type { CancelRequest, Operation, StoredAnswer } from './ports.js';
 import { Progress } from './progress.js';
@@ -84,30 +84,21 @@ async function identifyUnbegun(parts: Parts, call: WaitingCall): Promise<void> {
   const permitted = call.look();
   if (!permitted) return;
   const earlier = await lookUp(parts, permitted);
-  if (!isRefusal(earlier) && earlier.kind === 'fresh') call.known ??= { fresh: earlier.call, id: idOf(earlier.call) };
-}
-
-export function idOf({ identity, generation }: FreshCall): string {
-  return operationId(identity.operation, generation);
+  if (!isRefusal(earlier) && earlier.kind === 'fresh') call.known ??= { fresh: earlier.call, id: earlier.call.operationId };
 }
 
 /** Null: the ledger has an operation under that id. */
 async function writeCancelled(parts: Parts, call: FreshCall): Promise<Operation | null> {
   const told: Told = { result: null, states: {}, legal_actions: [], problem: { code: 'CANCELLED', detail } };
-  const { principal, envelope, tool, identity } = call;
+  const { principal, envelope, tool, operationId } = call;
   const progress = new Progress(() => undefined);
   Object.assign(progress, {
     callId: envelope.callId, sessionId: envelope.sessionId, intentId: envelope.intentId, principal: principal.id, toolName: tool.name, tool, repaired: call.repaired,
   });
-  const id = idOf(call);
-  const receipt = decisionReceipt(parts, progress, principal.tenant, call, { disposition: 'cancelled', operationId: id, refusal: refuse('CANCELLED', detail) });
-  const operation: Operation = {
-    tenant: principal.tenant, id, identity: identity.operation, generation: call.generation, upstreamKey: call.upstreamKey, effect: tool.effect, state: 'cancelled',
-    fence: 1, owner: null, attempt: 0, attempts: [], unknownAttempts: 0, effectSeen: false, verified: false, reason: 'CANCELLED', outcome: 'not_committed', tool: tool.name,
-    contractVersion: tool.version, contractDigest: tool.digest, catalogueDigest: call.served.catalogue.digest, principal: principal.id, subject: envelope.subject,
-    purpose: envelope.purpose, sessionId: envelope.sessionId, turnId: envelope.turnId, intentId: envelope.intentId, callId: envelope.callId,
-    fingerprint: identity.fingerprint, decisionReceipt: receipt.id, effectReceipt: null, reviewId: null, approval: null, dossier: null, answer: told as unknown as StoredAnswer,
-    clock: { sinceCreated: 0, sinceFirstSent: null, untilSendBy: null, untilAbsent: null, untilReconcileBy: null, untilDue: null },
-  };
+  const receipt = decisionReceipt(parts, progress, principal.tenant, call, { disposition: 'cancelled', operationId, refusal: refuse('CANCELLED', detail) });
+  const operation = operationOf(call, {
+    state: 'cancelled', owner: null, attempt: 0, attempts: [], reason: 'CANCELLED', outcome: 'not_committed', decisionReceipt: receipt.id, dossier: null,
+    answer: told as unknown as StoredAnswer,
+  });
   return (await parts.ledger.record({ operation: { ...operation, writeId: randomUUID() }, receipts: [receipt] })) ? operation : null;
 }

@@ -83,10 +83,12 @@ function nothingDone({ state, verified, answer }: Operation): boolean {
 function nextGeneration(call: PermittedCall, found: FoundEarlier): FreshCall {
   const { current } = found;
   const generation = (current?.generation ?? 0) + 1;
+  const id = operationId(call.identity.operation, generation);
   const keepKey = current !== null && current.outcome === 'not_committed';
   return asFresh(call, found, {
     generation,
-    upstreamKey: keepKey ? current.upstreamKey : operationId(call.identity.operation, generation),
+    operationId: id,
+    upstreamKey: keepKey ? current.upstreamKey : id,
     afterCommitted: current?.state === 'committed',
     previousOperation: found.call?.operationId ?? null,
   });
@@ -94,12 +96,13 @@ function nextGeneration(call: PermittedCall, found: FoundEarlier): FreshCall {
 
 /** With what the look-up found, and nothing observed yet. */
 export function asFresh(
-  call: PermittedCall, found: Found, as: Pick<FreshCall, 'generation' | 'upstreamKey' | 'afterCommitted' | 'previousOperation'>,
+  call: PermittedCall, found: Found, as: Pick<FreshCall, 'generation' | 'operationId' | 'upstreamKey' | 'afterCommitted' | 'previousOperation'>,
 ): FreshCall {
   const { identity, tool } = call;
   identity.entity = ownEntity(tool, identity.entities);
+  const { generation, operationId: id, upstreamKey, afterCommitted, previousOperation } = as;
   return passed<PermittedCall, FreshCall>(call, {
-    ...as,
+    generation, operationId: id, upstreamKey, afterCommitted, previousOperation,
     seenVersion: found.seenVersion,
     untrusted: found.untrusted,
     guarded: found.guarded,

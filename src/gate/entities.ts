@@ -11,13 +11,24 @@ interface Acting {
 }
 
 /** The tool's own first. */
-export function entitiesOf({ entity, effect, touches }: ToolPlan): readonly Acting[] {
-  return entity ? [{ entity, observed: entity.observation !== null, governed: effect !== 'none' && entity.states.length > 0 }, ...touches] : touches;
+export const entitiesOf = oncePerTool(({ entity, effect, touches }): readonly Acting[] =>
+  (entity ? [{ entity, observed: entity.observation !== null, governed: effect !== 'none' && entity.states.length > 0 }, ...touches] : touches));
+
+/** What a plan alone tells is worked out at its first call. */
+export function oncePerTool<T extends object>(work: (tool: ToolPlan) => T): (tool: ToolPlan) => T {
+  const known = new WeakMap<ToolPlan, T>();
+  return (tool) => {
+    const found = known.get(tool) ?? work(tool);
+    known.set(tool, found);
+    return found;
+  };
 }
 
 /** Those of which all is `known` that their ids rest on, apart from `already`. @throws EvaluationError */
 export function identifiable(tool: ToolPlan, scope: Scope, known: (need: string) => boolean, already: readonly ActedEntity[] = []): ActedEntity[] {
-  return entitiesOf(tool).flatMap(({ entity: plan, governed }) => {
+  const all = entitiesOf(tool);
+  if (all.length === already.length) return [];
+  return all.flatMap(({ entity: plan, governed }) => {
     if (already.some((each) => each.plan === plan) || !plan.idNeeds.every(known)) return [];
     const id = plan.id.evaluate(scope);
     return [{ plan, governed, id, key: entityKey(plan.name, id) }];

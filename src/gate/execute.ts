@@ -10,8 +10,8 @@ import { LedgerUnavailable, refuse, type Refusal } from '../errors.js';
 import type { Exchange } from '../upstream/exchange.js';
 import { executionBudget, noExecutionsLeft } from './budgets.js';
 import type { AdmittedCall } from './calls.js';
-import { operationId } from './identity.js';
 import { byName, outdated } from './observe.js';
+import { operationOf } from './operation.js';
 import type { Parts } from './parts.js';
 import { closedRefusal, holding, writeTraffic } from './place.js';
 import type { Dossier, Intent, Operation, Place, Reservation } from './ports.js';
@@ -96,17 +96,10 @@ async function reserveOrWithdraw(run: Run, intent: Intent): Promise<Reservation>
   }
 }
 
-/** As the ledger has it once the intent is durable. */
-function runOf(parts: Parts, call: AdmittedCall, intent: Intent, fenceFrom: number, legalActions: (state: string) => string[]): Run {
-  const { leaseMs, reconcileDeadlineMs, sendWindowMs } = parts.settings;
-  const operation: Operation = {
-    ...intent.operation, state: 'sending', fence: 1, owner: parts.replica, attempt: 1, attempts: [], unknownAttempts: 0, effectSeen: false, verified: false,
-    reason: null, outcome: null, effectReceipt: null, reviewId: null, approval: null, answer: null,
-    clock: { sinceCreated: 0, sinceFirstSent: 0, untilSendBy: sendWindowMs, untilAbsent: null, untilReconcileBy: reconcileDeadlineMs, untilDue: leaseMs },
-  };
+function runOf(parts: Parts, call: AdmittedCall, { operation }: ProposedIntent, fenceFrom: number, legalActions: (state: string) => string[]): Run {
   return {
-    parts, tool: call.tool, operation, dossier: intent.operation.dossier, absentFrom: null, firstSentAt: fenceFrom,
-    reconcileBy: fenceFrom + reconcileDeadlineMs, takenOver: false, witnessed: false, known: null, legalActions,
+    parts, tool: call.tool, operation, dossier: operation.dossier, absentFrom: null, firstSentAt: fenceFrom,
+    reconcileBy: fenceFrom + parts.settings.reconcileDeadlineMs, takenOver: false, witnessed: false, known: null, legalActions,
   };
 }
 
@@ -122,42 +115,43 @@ export function guardsOf({ guards }: AdmittedCall): AdmittedCall['guards'] {
   return [...guards].sort((a, b) => (a.key < b.key ? -1 : 1));
 }
 
+/** With the operation as the ledger has it once the intent is durable. */
+type ProposedIntent = Intent & { operation: Operation };
+
 /** @param parked what it waits for before it is sent, which then claims its guard keys. */
-export function intentOf(parts: Parts, call: AdmittedCall, progress: Progress, request: RenderedRequest, parked?: Intent['parked']): Intent {
-  const { principal, envelope, tool, identity, generation } = call;
-  const { settings } = parts;
-  const id = operationId(identity.operation, generation);
+export function intentOf(parts: Parts, call: AdmittedCall, progress: Progress, request: RenderedRequest, parked?: Intent['parked']): ProposedIntent {
+  const { principal, envelope, identity, operationId } = call;
+  const { sendWindowMs, leaseMs, reconcileDeadlineMs } = parts.settings;
   const receipt = decisionReceipt(parts, progress, principal.tenant, call, {
-    disposition: parked ? 'approval_required' : 'executed', operationId: id, ...(parked ? { approval: { ...parked.asked } } : {}),
+    disposition: parked ? 'approval_required' : 'executed', operationId, ...(parked ? { approval: { ...parked.asked } } : {}),
   });
-  const dossier = dossierOf(call, request);
+  const dossier = dossierOf(call, request, parked ? { principal, envelope } : undefined);
+  const operation = operationOf(call, {
+    state: parked ? 'parked' : 'sending', owner: parts.replica, attempt: 1, attempts: [], reason: null, outcome: null, compensates: identity.undoes,
+    decisionReceipt: receipt.id, dossier, answer: null, clock: { sinceFirstSent: 0, untilSendBy: sendWindowMs, untilReconcileBy: reconcileDeadlineMs, untilDue: leaseMs },
+  });
   const guards = parked ? [] : guardsOf(call);
   return {
-    operation: {
-      tenant: principal.tenant, id, identity: identity.operation, generation, upstreamKey: call.upstreamKey, effect: tool.effect, tool: tool.name,
-      contractVersion: tool.version, contractDigest: tool.digest, catalogueDigest: call.served.catalogue.digest, principal: principal.id,
-      subject: envelope.subject, purpose: envelope.purpose, sessionId: envelope.sessionId, turnId: envelope.turnId, intentId: envelope.intentId,
-      callId: envelope.callId, fingerprint: identity.fingerprint, ...(identity.undoes ? { compensates: identity.undoes } : {}), decisionReceipt: receipt.id, dossier: parked ? { ...dossier, proposal: { principal, envelope } } : dossier,
-    },
+    operation: operation as ProposedIntent['operation'],
     afterCommitted: call.afterCommitted,
     attemptId: randomUUID(),
     writeId: randomUUID(),
     owner: parts.replica,
-    sendWindowMs: settings.sendWindowMs,
-    leaseMs: settings.leaseMs,
-    reconcileDeadlineMs: settings.reconcileDeadlineMs,
+    sendWindowMs,
+    leaseMs,
+    reconcileDeadlineMs,
     guardKeys: guards.map(({ key }) => key),
     guardEpochs: guards.map(({ epoch }) => epoch),
     ...(parked ? { parked } : {}),
-    budget: executionBudget(principal, call.session, settings),
+    budget: executionBudget(principal, call.session, parts.settings),
     alias: identity.callKey && !envelope.callIdMinted
-      ? { tenant: principal.tenant, callKey: identity.callKey, fingerprint: identity.fingerprint, operationId: id, previous: call.previousOperation }
+      ? { tenant: principal.tenant, callKey: identity.callKey, fingerprint: identity.fingerprint, operationId, previous: call.previousOperation }
       : null,
     receipt,
   };
 }
 
-function dossierOf(call: AdmittedCall, request: RenderedRequest): Dossier {
+function dossierOf(call: AdmittedCall, request: RenderedRequest, proposal: Dossier['proposal']): Dossier {
   const scope = callScope(call);
   return {
     request, args: call.args, bound: call.bound, observed: byName(call.observations), resource: resourceOf(call), untrusted: call.untrusted,
@@ -168,5 +162,6 @@ function dossierOf(call: AdmittedCall, request: RenderedRequest): Dossier {
       touched: call.entities.map(({ key }) => key).filter((key) => key !== call.identity.entity?.key),
       never: Object.fromEntries(call.tool.never.map((expression) => [expression.source, expression.evaluate(scope)])),
     },
+    ...(proposal ? { proposal } : {}),
   };
 }

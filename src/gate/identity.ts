@@ -59,15 +59,15 @@ export function identify(input: IdentityInput): CallIdentities {
   const ownKey = envelope.idempotencyKey !== null;
   const operation = ownKey ? hash('key', ...who, envelope.idempotencyKey) : occurrence(envelope.occurrence);
   const previousOccurrence = !ownKey && envelope.occurrence > 1 ? occurrence(envelope.occurrence - 1) : null;
-  const own = `call:${hash('guard', ...who, tool.name, meant).toString('base64url')}`;
-  const held = [...new Set([...entities.map(({ key }) => key), ...(tool.entity ? [] : [own])])].sort();
+  const own = (): string => `call:${hash('guard', ...who, tool.name, meant).toString('base64url')}`;
+  const held = [...new Set([...entities.map(({ key }) => key), ...(tool.entity ? [] : [own()])])].sort();
   const keys = itemKeys(tool, args);
   const common = keys.length > 0 ? besidesItems(tool, meant) : {};
   const meantFor = ownKey ? ['key', envelope.idempotencyKey] : ['effect', scopeValue(tool, envelope), envelope.occurrence];
   const items = keys.map((key) => ({ key, identity: hash('item', ...who, meantFor, tool.name, common, key).toString('hex') }));
   const itemGuards = keys.map((key) => `item:${hash('item guard', ...who, tool.name, common, key).toString('base64url')}`);
   const guardKeys = [...held, ...itemGuards].sort();
-  return { callKey, fingerprint, operation, previousOccurrence, ownKey, guardKeys, queue: held[0] ?? own, entities, entity, items };
+  return { callKey, fingerprint, operation, previousOccurrence, ownKey, guardKeys, queue: held[0] ?? own(), entities, entity, items };
 }
 
 /** The call that takes an effect back, of the same principal and subject. */

@@ -17,18 +17,21 @@ export async function identifyLate(parts: Parts, call: FreshCall): Promise<'iden
     await bindResults(parts, call);
     const found = identified(call);
     if (isRefusal(found)) return found;
-    call.entities = [...call.entities, ...found];
-    call.identity.entity = ownEntity(call.tool, call.entities);
+    if (found.length > 0) {
+      call.entities = [...call.entities, ...found];
+      call.identity.entity = ownEntity(call.tool, call.entities);
+    }
     if (await lookedUp(parts, call)) return 'guarded';
     showKept(call);
     if (found.length > 0 || !(call.resultsBound || !call.identity.entity)) continue;
-    const rests = entitiesOf(call.tool).some(({ entity }) => entity.idNeeds.includes(lastResults));
+    const rests = call.unbound !== null && entitiesOf(call.tool).some(({ entity }) => entity.idNeeds.includes(lastResults));
     return (rests ? call.unbound : null) ?? 'identified';
   }
 }
 
 function identified(call: FreshCall): ActedEntity[] | Refusal {
   const { tool, entities, observations } = call;
+  if (entities.length === entitiesOf(tool).length) return [];
   const known = (need: string): boolean => (need === lastResults ? call.resultsBound && !call.unbound : observations.some(({ name }) => name === need));
   try {
     return identifiable(tool, callScope(call), known, entities);
@@ -43,7 +46,8 @@ function identified(call: FreshCall): ActedEntity[] | Refusal {
 /** True: one of the keys is held. */
 async function lookedUp(parts: Parts, call: FreshCall): Promise<boolean> {
   const { tool, principal, envelope, identity, entities, guards } = call;
-  const keys = tool.effect === 'none' ? [] : [...new Set(entities.map(({ key }) => key))].filter((key) => !guards.some((guard) => guard.key === key));
+  const unguarded = tool.effect === 'none' ? [] : entities.filter(({ key }) => !guards.some((guard) => guard.key === key));
+  const keys = [...new Set(unguarded.map(({ key }) => key))];
   const kept = entities.filter(({ plan, key }) => plan.kept && !Object.hasOwn(call.kept, key));
   if (keys.length === 0 && kept.length === 0) return false;
   const own = identity.entity && keys.includes(identity.entity.key) ? identity.entity.key : null;

@@ -8,7 +8,7 @@ import { isRefusal, refuse, type Refusal } from '../errors.js';
 import type { JsonObject } from '../model.js';
 import { hidden } from './authorize.js';
 import { type AuthorizedCall, type FreshCall, type Observation, type ObservedCall, passed } from './calls.js';
-import { entitiesOf } from './entities.js';
+import { entitiesOf, oncePerTool } from './entities.js';
 import { identifyLate } from './late-entities.js';
 import type { Parts } from './parts.js';
 import { observeWave } from './observe-wave.js';
@@ -52,12 +52,11 @@ export async function survey(parts: Parts, call: AuthorizedCall, until: number):
   return passed<AuthorizedCall, SurveyedCall>(Object.assign(call, { entityState: entity ? (states[entity.key] ?? null) : null }), { states });
 }
 
-function observationsOf(tool: ToolPlan): ObservationPlan[] {
-  return [...entitiesOf(tool).flatMap(({ entity, observed }) => (observed && entity.observation ? [entity.observation] : [])), ...tool.observations];
-}
+const observationsOf = oncePerTool((tool: ToolPlan): ObservationPlan[] =>
+  [...entitiesOf(tool).flatMap(({ entity, observed }) => (observed && entity.observation ? [entity.observation] : [])), ...tool.observations]);
 
 /** What shows the tool's own entity, and what that rests on. */
-function sightOf(tool: ToolPlan): ObservationPlan[] {
+const sightOf = oncePerTool((tool: ToolPlan): ObservationPlan[] => {
   const { entity } = tool;
   if (!entity) return [];
   const all = observationsOf(tool);
@@ -67,7 +66,7 @@ function sightOf(tool: ToolPlan): ObservationPlan[] {
     for (const need of [...(acting?.idNeeds ?? []), ...(all.find((plan) => plan.name === name)?.needs ?? [])]) wanted.add(need);
   }
   return all.filter(({ name }) => wanted.has(name));
-}
+});
 
 /** Each once what it rests on is known and the guard key of its entity was looked up; what rests on nothing of each other together. */
 async function gather(parts: Parts, call: FreshCall, plans: readonly ObservationPlan[], until: number): Promise<'gathered' | 'absent' | 'guarded' | Refusal> {
@@ -75,8 +74,8 @@ async function gather(parts: Parts, call: FreshCall, plans: readonly Observation
     const identified = await identifyLate(parts, call);
     if (identified !== 'identified') return identified;
     const known = (name: string): boolean => call.observations.some((observation) => observation.name === name);
-    const unknown = new Set(entitiesOf(call.tool).flatMap(({ entity }) => (call.entities.some(({ plan }) => plan === entity) ? [] : [entity.name])));
-    const next = plans.filter(({ name, needs }) => !known(name) && !unknown.has(name) && needs.every((need) => need === lastResults || known(need)));
+    const unknown = (name: string): boolean => entitiesOf(call.tool).some(({ entity }) => entity.name === name && !call.entities.some(({ plan }) => plan === entity));
+    const next = plans.filter(({ name, needs }) => !known(name) && !unknown(name) && needs.every((need) => need === lastResults || known(need)));
     if (next.length === 0) return 'gathered';
     if (call.unbound && next.some(({ args, each }) => [...Object.values(args), ...(each ? [each.list] : [])].some(({ names }) => names.has('bound')))) return call.unbound;
     const seen = await observeWave(parts, next, callScope(call), until);

@@ -10,7 +10,6 @@ import { approvalDigest, approvalSummary } from './approval.js';
 import { noExecutionsLeft } from './budgets.js';
 import type { AdmittedCall } from './calls.js';
 import { type Conflict, intentOf } from './execute.js';
-import { operationId } from './identity.js';
 import type { Parts } from './parts.js';
 import type { Asked, Intent, Operation, StoredAnswer } from './ports.js';
 import { predicateError } from './predicate-error.js';
@@ -45,7 +44,7 @@ function parkedIntent(parts: Parts, call: AdmittedCall, progress: Progress): Int
   const asked: Asked = {
     id: newApprovalId(), by: rule.by, needed: rule.approvals, summary: redactedText(parts, approvalSummary(tool, rule, args), tool.redact, args),
     digest: approvalDigest({
-      tenant: principal.tenant, id: operationId(call.identity.operation, call.generation), subject: envelope.subject, contractDigest: tool.digest, dossier: { args, bound, request },
+      tenant: principal.tenant, id: call.operationId, subject: envelope.subject, contractDigest: tool.digest, dossier: { args, bound, request },
     }, served.policy.version, rule),
   };
   const told: Told = { result: null, states: {}, legal_actions: [], approval: { id: asked.id, by: asked.by, digest: asked.digest, summary: asked.summary } };

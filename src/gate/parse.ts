@@ -12,7 +12,7 @@ import type { ToolPlan } from '../contract/plan.js';
 import { isRefusal, refuse, type Refusal } from '../errors.js';
 import type { FieldError, Json, JsonObject, Principal } from '../model.js';
 import { decodeUtf8, findUnstorable, parseStrict } from '../strict-json.js';
-import type { Envelope, OrderedUndo, ParsedCall, TurnContext } from './calls.js';
+import { begun, type Envelope, type OrderedUndo, type ParsedCall, type TurnContext } from './calls.js';
 import { isListed } from './listed.js';
 import type { Parts } from './parts.js';
 import type { Progress } from './progress.js';
@@ -78,7 +78,7 @@ export function parse(parts: Parts, received: Received, progress: Progress): Par
   if (isRefusal(given)) return given;
   const cut = 'context' in received ? received.context.cut : null;
   if (cut !== null && tool.effect !== 'none') return refuse('TURN_CUT', `The turn was cut (\`${cut}\`), so what it meant to write is not known whole. Nothing was sent.`);
-  return { served, principal: received.principal, envelope, tool, given };
+  return begun({ served, principal: received.principal, envelope, tool, given });
 }
 
 function parseBody(parts: Parts, bytes: Buffer): CallBody | Refusal {

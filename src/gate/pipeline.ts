@@ -29,8 +29,9 @@ import { Progress } from './progress.js';
 import { runRead } from './read-call.js';
 import type { CallSoFar } from './receipts.js';
 import { type Circumstances, refused } from './refused.js';
+import type { Signal } from '../signal.js';
 import { Turn } from './turn.js';
-import { idOf, identifyAll, waitingAs } from './cancel-waiting.js';
+import { identifyAll, waitingAs } from './cancel-waiting.js';
 import type { Given, WaitingCall } from './waiting.js';
 import { type LegalActions, validateShape, validateWorld } from './validate.js';
 
@@ -47,7 +48,7 @@ export interface CallOptions {
   /** By which a turn of calls has entered it already, before its own turn came; whoever entered it leaves it. */
   waiting?: WaitingCall | undefined;
   /** Its caller has hung up. */
-  gone?: AbortSignal | undefined;
+  gone?: Signal | undefined;
 }
 
 /** Not legal in the present state, and nothing was answered or recorded: the turn may have another call that comes first. */
@@ -189,7 +190,7 @@ async function inTurn(walk: Walk, permitted: PermittedCall, turn: Turn): Promise
 
 /** Its wait is over, and where an equal call still waits the operation that both would become is named: that one can be asked for, and cancelled. */
 async function stillBusy({ parts, progress, waiting }: Walk, fresh: FreshCall): Promise<Answer> {
-  const id = idOf(fresh);
+  const id = fresh.operationId;
   await identifyAll(parts, fresh.principal);
   const { tenant, id: principal } = fresh.principal;
   const others = waitingAs(parts, { tenant, id, principal, subject: fresh.envelope.subject }).some((other) => other !== waiting);
@@ -199,7 +200,7 @@ async function stillBusy({ parts, progress, waiting }: Walk, fresh: FreshCall): 
 /** The operation that it waited to become was cancelled, on another replica: it does not become the next one of its own accord. */
 async function cancelledMeanwhile({ parts, progress, waiting }: Walk, fresh: FreshCall): Promise<Answer | undefined> {
   const before = waiting?.known?.id;
-  const id = idOf(fresh);
+  const id = fresh.operationId;
   if (waiting) waiting.known = { fresh, id };
   if (before === undefined || before === id) return undefined;
   const ended = await parts.ledger.get(fresh.principal.tenant, before);

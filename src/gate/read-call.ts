@@ -6,10 +6,10 @@ import type { Answer } from '../model.js';
 import { operationAnswer, type Told } from './answer.js';
 import { authorizeResource, hidden } from './authorize.js';
 import type { FreshCall, Observation, ObservedCall } from './calls.js';
-import { operationId } from './identity.js';
 import { withKeptState } from './observe.js';
+import { operationOf } from './operation.js';
 import type { Parts } from './parts.js';
-import type { AttemptRecord, Operation, SeenEntity, StoredAnswer } from './ports.js';
+import type { SeenEntity, StoredAnswer } from './ports.js';
 import { closedRefusal } from './place.js';
 import { predicateError } from './predicate-error.js';
 import type { Progress } from './progress.js';
@@ -41,7 +41,10 @@ export async function runRead(
     });
   }
   const { told, seen } = tell(call, outcome as Extract<ReadOutcome, { kind: 'read' }>, observed as ObservedCall, legalActions);
-  const operation = operationOf(call, progress, told, attempts);
+  const operation = operationOf(call, {
+    state: 'committed', owner: null, attempt: attempts.length, attempts, reason: null, outcome: 'committed', decisionReceipt: progress.decisionReceipt, dossier: null,
+    answer: told as unknown as StoredAnswer,
+  });
   const decision = decisionReceipt(parts, progress, operation.tenant, observed as ObservedCall, { disposition: 'executed', operationId: operation.id });
   const effect = effectReceipt(parts, operation, call, {
     disposition: 'executed', outcome: 'committed', verified: false, attempts, result: told.result, states: told.states,
@@ -73,7 +76,10 @@ async function readOrRefuse(parts: Parts, call: FreshCall, until: number): Promi
   }
 }
 
-/** The read tool of an entity has observed it by doing its own work; any other has been observed for before. */
+/**
+ * The read tool of an entity has observed it by doing its own work; any other has been observed for before. A copy: a refusal is recorded
+ * with what was seen before.
+ */
 function observation(parts: Parts, call: FreshCall, outcome: ReadOutcome): ObservedCall | Refusal {
   if (outcome.kind === 'closed') return closedRefusal(outcome.because);
   if (outcome.kind === 'failed') {
@@ -90,13 +96,13 @@ function observation(parts: Parts, call: FreshCall, outcome: ReadOutcome): Obser
   }
   const absent = outcome.kind === 'not_found';
   const { tool } = call;
-  if (!tool.observesEntity || !tool.entity?.observation) return Object.assign({ entityState: null }, call, { absent }) as ObservedCall;
+  if (!tool.observesEntity || !tool.entity?.observation) return { ...call, entityState: (call as Partial<ObservedCall>).entityState ?? null, absent };
   const plan = tool.entity.observation;
   const version = outcome.kind === 'read' && plan.version ? versionOf(plan, callScope(call), outcome) : null;
   const value = outcome.kind === 'read' ? withVersion(plan, asObject(outcome.result), version) : {};
   const own: Observation = { name: tool.entity.name, tool: tool.name, value, version, at: performance.now(), ms: 0 };
   const observations = absent ? [] : [withKeptState(call, own)];
-  return Object.assign({}, call, { observations, entityState: null, absent }) as ObservedCall;
+  return { ...call, observations, entityState: null, absent };
 }
 
 function disclosure(call: FreshCall, observed: ObservedCall): Refusal | undefined {
@@ -132,17 +138,4 @@ function tell(
   if (!call.tool.observesEntity && plan.observation) return { told, seen: [] };
   const { principal, envelope } = call;
   return { told, seen: [{ tenant: principal.tenant, principal: principal.id, subject: envelope.subject, sessionId: envelope.sessionId, entity: entity.key, version, state }] };
-}
-
-function operationOf(call: FreshCall, progress: Progress, told: Told, attempts: AttemptRecord[]): Operation {
-  const { principal, envelope, tool, identity, generation } = call;
-  return {
-    tenant: principal.tenant, id: operationId(identity.operation, generation), identity: identity.operation, generation, upstreamKey: call.upstreamKey,
-    effect: 'none', state: 'committed', fence: 1, owner: null, attempt: attempts.length, attempts, unknownAttempts: 0, effectSeen: false, verified: false,
-    reason: null, outcome: 'committed', tool: tool.name, contractVersion: tool.version, contractDigest: tool.digest,
-    catalogueDigest: call.served.catalogue.digest, principal: principal.id, subject: envelope.subject, purpose: envelope.purpose,
-    sessionId: envelope.sessionId, turnId: envelope.turnId, intentId: envelope.intentId, callId: envelope.callId, fingerprint: identity.fingerprint,
-    decisionReceipt: progress.decisionReceipt, effectReceipt: null, reviewId: null, approval: null, dossier: null, answer: told as unknown as StoredAnswer,
-    clock: { sinceCreated: 0, sinceFirstSent: null, untilSendBy: null, untilAbsent: null, untilReconcileBy: null, untilDue: null },
-  };
 }

@@ -141,7 +141,7 @@ export function redactedText(parts: Parts, text: string, annotated: readonly str
 
 /** An annotated argument is secret wherever it turns up again: as the entity of a state, in a read-back under another name. */
 export function redacted(parts: Parts, body: JsonObject, annotated: readonly string[], args: JsonObject): JsonObject {
-  const values = annotated.flatMap((pointer) => textsIn(valueAt({ args }, fromPointer(pointer))));
+  const values = annotated.length === 0 ? [] : annotated.flatMap((pointer) => textsIn(valueAt({ args }, fromPointer(pointer))));
   return parts.redact(body, annotated, values) as JsonObject;
 }
 

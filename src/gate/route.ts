@@ -96,6 +96,7 @@ function trustOf(tool: Run['tool'], told: Json): Pick<Told, 'untrusted'> {
 }
 
 function itemsOf(run: Run, result: Json): ItemOutcomes | undefined {
+  if (!run.tool.partial) return undefined;
   const found = result === null ? null : itemOutcomes(run.tool, runScope(run), result, knownItems(run));
   return found === null || found === 'unreadable' ? undefined : found;
 }

@@ -47,9 +47,8 @@ type Change = Omit<Transition, 'tenant' | 'operationId' | 'writeId' | 'fence'>;
  */
 export async function move(run: Run, change: Change): Promise<boolean> {
   const { operation } = run;
-  const moved = await run.parts.ledger.transition({
-    tenant: operation.tenant, operationId: operation.id, writeId: randomUUID(), fence: operation.fence, ...change,
-  });
+  const { tenant, id: operationId, fence } = operation;
+  const moved = await run.parts.ledger.transition({ ...change, tenant, operationId, writeId: randomUUID(), fence });
   if (!moved) return false;
   operation.state = change.to;
   if (change.outcome !== undefined) operation.outcome = change.outcome;

@@ -14,16 +14,16 @@ interface Known {
 }
 
 export function callScope(known: Known): Scope {
-  const { principal, envelope } = known;
+  const { principal, envelope, untrusted, upstreamKey } = known;
   const scope: Scope = {
     args: known.args,
     bound: known.bound,
     principal: { id: principal.id, tenant: principal.tenant, subject: envelope.subject || null, roles: principal.roles },
     subject: envelope.subject || null,
-    session: { id: envelope.sessionId, ...(known.untrusted === undefined ? {} : { untrusted: known.untrusted }) },
+    session: untrusted === undefined ? { id: envelope.sessionId } : { id: envelope.sessionId, untrusted },
     now: new Date(),
-    ...(known.upstreamKey === undefined ? {} : { operation: { id: known.upstreamKey } }),
   };
+  if (upstreamKey !== undefined) scope.operation = { id: upstreamKey };
   for (const { name, value } of known.observations ?? []) scope[name] = value;
   return scope;
 }

@@ -2,6 +2,7 @@
  * A call's place in the line for what it wants to change, and its patience. In this process calls on one entity go one after another;
  * over replicas the ledger's guard keys decide, and a lock keeps contenders in line only once there is contention.
  */
+import type { Signal } from '../signal.js';
 import type { PermittedCall } from './calls.js';
 import type { Locks, Operation } from './ports.js';
 
@@ -21,7 +22,7 @@ export class Turn {
   private readonly key: string | undefined;
 
   /** @param signal ends its wait in line */
-  constructor(private readonly locks: Locks, call: PermittedCall, readonly until: number, private readonly signal?: AbortSignal) {
+  constructor(private readonly locks: Locks, call: PermittedCall, readonly until: number, private readonly signal?: Signal) {
     const { queue } = call.identity;
     this.key = queue === null ? undefined : guardTopic(call.principal.tenant, queue);
   }

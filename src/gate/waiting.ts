@@ -4,6 +4,7 @@
  * tick; and as to other replicas by the row that either of the two writes for the operation, of which there can be one.
  */
 import type { Principal } from '../model.js';
+import { Ending, type Signal } from '../signal.js';
 import type { FreshCall, PermittedCall } from './calls.js';
 import type { Operation } from './ports.js';
 
@@ -15,7 +16,7 @@ export class WaitingCall {
   known: { fresh: FreshCall; id: string } | null = null;
   private given: Given | null = null;
   private left = false;
-  private readonly leaving = new AbortController();
+  private readonly leaving = new Ending();
   private tell: (given: Given) => void = () => undefined;
   private readonly givenUp = new Promise<Given>((resolve) => { this.tell = resolve; });
   /** While its intent is being made durable, and while a cancellation is. */
@@ -27,8 +28,8 @@ export class WaitingCall {
   constructor(readonly principal: Principal, readonly look: () => PermittedCall | null, private readonly forget: (call: WaitingCall) => void) {}
 
   /** Ends its waits at once when it is given up. */
-  get signal(): AbortSignal {
-    return this.leaving.signal;
+  get signal(): Signal {
+    return this.leaving;
   }
 
   get over(): Given | null {

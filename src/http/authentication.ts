@@ -33,7 +33,10 @@ export function requireCredential(scope: App, plane: Plane, authenticator: Authe
     return undefined;
   });
   // When the work is done, and not when the caller hangs up: whoever does not wait for an answer still has it under way.
-  scope.addHook('onSend', async (request) => request.getDecorator<Leave | null>('leave')?.());
+  scope.addHook('onSend', (request, _reply, payload, next) => {
+    request.getDecorator<Leave | null>('leave')?.();
+    next(null, payload);
+  });
 }
 
 async function identify(request: FastifyRequest, plane: Plane, authenticator: Authenticator): Promise<Principal | Refusal> {

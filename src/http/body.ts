@@ -35,7 +35,7 @@ function collect(payload: IncomingMessage, limitBytes: number, done: Done): void
   };
   const onEnd = (): void => {
     if (size > limitBytes) finish(new errorCodes.FST_ERR_CTP_BODY_TOO_LARGE());
-    else finish(null, Buffer.concat(chunks, size));
+    else finish(null, chunks.length === 1 ? chunks[0] : Buffer.concat(chunks, size));
   };
   payload.on('data', onData).on('end', onEnd).on('error', finish);
 }

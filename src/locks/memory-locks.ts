@@ -1,5 +1,6 @@
 /** Locks within one process: FIFO queues by key, and a bell by topic. The whole of it without Redis, the near half of it with. */
 import type { Locks } from '../gate/ports.js';
+import type { Signal } from '../signal.js';
 
 type Wake = () => void;
 
@@ -8,7 +9,7 @@ export class MemoryLocks implements Locks {
   private readonly queues = new Map<string, Set<Wake>>();
   private readonly bells = new Map<string, Set<Wake>>();
 
-  async enter(key: string, patienceMs: number, signal?: AbortSignal): Promise<{ waited: boolean; leave(): void } | undefined> {
+  async enter(key: string, patienceMs: number, signal?: Signal): Promise<{ waited: boolean; leave(): void } | undefined> {
     if (signal?.aborted) return undefined;
     const queue = this.queues.get(key);
     if (!queue) {

@@ -33,8 +33,9 @@ export function redact(value: Json, { key, annotated = [], values = [] }: Redact
   for (const pointer of annotated) names.add(lastName(pointer));
   const known = [...values].filter(({ length }) => length >= minValueLength).sort((a, b) => b.length - a.length);
   const mark = (secret: string): string => (isMark(secret) ? secret : key === undefined ? plainMark : fingerprintSecret(key, secret));
-  const clean = (text: string): string =>
-    replaceSecretShapes(known.length === 0 ? text : known.reduce((rest, secret) => (rest.includes(secret) ? rest.replaceAll(secret, mark(secret)) : rest), text), mark);
+  const withoutKnown = (text: string): string =>
+    (known.length === 0 ? text : known.reduce((rest, secret) => (rest.includes(secret) ? rest.replaceAll(secret, mark(secret)) : rest), text));
+  const clean = (text: string): string => replaceSecretShapes(withoutKnown(text), mark);
   return visit(value, {
     mark, clean,
     isSecret: (name) => names.has(name) || isSecretName(name),

@@ -1,3 +1,5 @@
+import type { Signal } from '../signal.js';
+
 /**
  * Places at one domain service: as many calls as its contract allows at a time, and a bounded line of those who wait, in their order. A service
  * that does not answer fills its own places and its own line, and nobody else's.
@@ -10,7 +12,7 @@ export class Bulkhead {
   constructor(private readonly maxWaiting: number) {}
 
   /** @param until on the clock of `performance.now()`. Undefined: no place within it or before `signal`, or too many wait already. */
-  async enter(limit: number, until: number, signal?: AbortSignal): Promise<'entered' | 'waited' | undefined> {
+  async enter(limit: number, until: number, signal?: Signal): Promise<'entered' | 'waited' | undefined> {
     this.limit = limit;
     if (this.taken < limit && this.line.size === 0) {
       this.taken++;
@@ -31,7 +33,7 @@ export class Bulkhead {
     }
   }
 
-  private wait(ms: number, signal: AbortSignal | undefined): Promise<boolean> {
+  private wait(ms: number, signal: Signal | undefined): Promise<boolean> {
     return new Promise((resolve) => {
       const next = (): void => {
         clearTimeout(timer);

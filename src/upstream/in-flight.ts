@@ -111,5 +111,6 @@ export class InFlight implements Dispatcher.DispatchHandler {
 }
 
 function joined(headers: Record<string, string | string[] | undefined>): Record<string, string> {
+  if (Object.values(headers).every((value) => typeof value === 'string')) return headers as Record<string, string>;
   return Object.fromEntries(Object.entries(headers).map(([name, value]) => [name, Array.isArray(value) ? value.join(', ') : value ?? '']));
 }

@@ -29,12 +29,18 @@ type Headers = Record<string, string>;
 /** `accepts`: whether the service takes a connection, TLS included, within its time to connect. Nothing is sent over it. */
 export function createUpstream(options: UpstreamOptions): Upstream & { accepts(upstream: UpstreamPlan): Promise<boolean> } {
   const pools = new Map<string, Pool>();
+  const byPlan = new WeakMap<UpstreamPlan, Pool>();
   let closing: Promise<unknown> | null = null;
 
   const poolOf = (upstream: UpstreamPlan): Pool | null => {
+    const known = byPlan.get(upstream);
+    if (known) return known;
     const key = JSON.stringify([upstream.service, upstream.origin, upstream.concurrency, upstream.connectTimeoutMs]);
     const pool = pools.get(key) ?? openPool(upstream, options);
-    if (pool) pools.set(key, pool);
+    if (pool) {
+      pools.set(key, pool);
+      byPlan.set(upstream, pool);
+    }
     return pool;
   };
 

@@ -132,7 +132,7 @@ describe('as a whole', () => {
       json: fc.oneof({ maxDepth: 5 }, word, word.map((inner) => JSON.stringify({ inner, pin: inner })), fc.integer(), fc.boolean(), fc.constant(null),
         fc.array(tie('json'), { maxLength: 4 }), fc.dictionary(name, tie('json'), { maxKeys: 5 })),
     })).json;
-    const options = fc.constantFrom({}, { key }, { key, annotated: ['/args/card'] }, { key, values: ['CANARYvalue', 'abc'] });
+    const options = fc.constantFrom<Asked>({}, { key }, { key, annotated: ['/args/card'] }, { key, values: ['CANARYvalue', 'abc'] });
     fc.assert(fc.property(value, options, (json, asked) => {
       const before = JSON.stringify(json);
       const clean = redact(json, asked);
@@ -166,8 +166,10 @@ describe('as a whole', () => {
   });
 });
 
+interface Asked { key?: string; annotated?: string[]; values?: string[] }
+
 /** Every part copied and every name and text searched, whether or not there is anything to find. */
-function plainly(value: Json, asked: { key?: string; annotated?: string[]; values?: string[] }): Json {
+function plainly(value: Json, asked: Asked): Json {
   const mark = (secret: string): string => (/^«redacted(:[0-9a-f]{8})?»$/.test(secret) ? secret : asked.key === undefined ? '«redacted»' : fingerprintSecret(asked.key, secret));
   const clean = (given: string): string => replaceSecretShapes((asked.values ?? []).filter(({ length }) => length >= 4).reduce((rest, secret) => rest.replaceAll(secret, mark(secret)), given), mark);
   const isSecret = (name: string): boolean => isSecretName(name) || (asked.annotated ?? []).some((pointer) => pointer.endsWith(`/${name}`));

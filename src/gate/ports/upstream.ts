@@ -1,5 +1,6 @@
 /** What stands between the callers in this process and a domain service. */
 import type { UpstreamPlan } from '../../contract/plan.js';
+import type { Signal } from '../../signal.js';
 import type { Exchange } from '../../upstream/exchange.js';
 
 /** Asks for a place at a domain service. */
@@ -11,7 +12,7 @@ export interface Entrance {
   /** How long it may wait for its place, on the clock of `performance.now()`. */
   until: number;
   /** Ends the wait before. */
-  signal?: AbortSignal | undefined;
+  signal?: Signal | undefined;
 }
 
 /** Held from before the intent of a write, or the sending of a read, until its exchange has ended. */

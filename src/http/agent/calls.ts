@@ -15,7 +15,7 @@ const noBody = Buffer.alloc(0);
 export const callRoutes: FastifyPluginAsyncTypebox<AgentServerParts> = async (app, { door, limits }) => {
   app.post('/v1/calls', async (request, reply) => {
     const headers = request.headers;
-    const key = readIdempotencyKey(request.raw.headersDistinct['idempotency-key']);
+    const key = headers['idempotency-key'] === undefined ? {} : readIdempotencyKey(request.raw.headersDistinct['idempotency-key']);
     if (isRefusal(key)) return sendRefusal(reply, key);
     const preferences = readPreferences(headers['prefer'], limits.maxPatienceMs);
     const answer = await door.propose({
