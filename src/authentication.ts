@@ -3,6 +3,7 @@ import { readFile } from 'node:fs/promises';
 import type { KeyStore } from './identity/api-keys.js';
 import { createAuthenticator } from './identity/authenticator.js';
 import { readCertificates } from './identity/certificates.js';
+import { followFile } from './identity/followed-file.js';
 import { type Issuer, readIssuers } from './identity/issuers.js';
 import { keepKeys } from './identity/key-set.js';
 import { createTokenAuthenticator, looksLikeToken, type TokenIssuer } from './identity/tokens.js';
@@ -21,7 +22,7 @@ export interface AuthenticationOptions {
   log: Log;
 }
 
-interface Log { warn(fields: object, message: string): void; debug(fields: object, message: string): void }
+interface Log { error(fields: object, message: string): void; warn(fields: object, message: string): void; debug(fields: object, message: string): void }
 
 const fetchMs = 5_000;
 const maxKeySetBytes = 256 * 1024;
@@ -29,7 +30,7 @@ const maxKeySetBytes = 256 * 1024;
 /** @throws Error in words for the operator when the issuers cannot be used */
 export function openAuthenticator({ pepper, store, keyCacheMs, issuersFile, certificatesFile, resolve, log }: AuthenticationOptions): Authenticator {
   const apiKeys = createAuthenticator({ pepper, store, cacheMs: keyCacheMs });
-  const certificates = certificatesFile === null ? {} : { ofCertificate: ofCertificate(certificatesFile) };
+  const certificates = certificatesFile === null ? {} : { ofCertificate: ofCertificate(certificatesFile, keyCacheMs, log) };
   if (issuersFile === null) return { ...apiKeys, ...certificates };
   const issuers = readIssuers(issuersFile);
   const egress = guard(issuers, resolve, log);
@@ -43,9 +44,11 @@ export function openAuthenticator({ pepper, store, keyCacheMs, issuersFile, cert
   return { ...certificates, authenticate: (credential) => (looksLikeToken(credential) ? tokens : apiKeys).authenticate(credential) };
 }
 
-function ofCertificate(file: string): NonNullable<Authenticator['ofCertificate']> {
-  const whose = readCertificates(file);
-  return (certificate) => whose(certificate);
+/** Asked at each request, so that what is revoked ends on connections that are open as well. */
+function ofCertificate(file: string, lookMs: number, log: Log): NonNullable<Authenticator['ofCertificate']> {
+  const failed = ({ message }: Error): void => log.error({ problem: message }, 'the changed file of certificates cannot be used: what it said before is in force, and nobody whom it revokes is');
+  const whose = followFile(file, () => readCertificates(file), { lookMs, failed });
+  return (certificate) => whose()(certificate);
 }
 
 /** An issuer is allowed inside the network by its own entry, which is the operator's. */

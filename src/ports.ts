@@ -220,7 +220,7 @@ export interface Authenticator {
   /** Null: not valid. @throws LedgerUnavailable, CredentialsUnavailable when that cannot be told. @param credential the text after `Bearer `. */
   authenticate(credential: string): Promise<Principal | null>;
   /** Whose a client certificate is that the listener has proven; null: nobody's. */
-  ofCertificate?(certificate: ClientCertificate): Principal | null;
+  ofCertificate?(certificate: ClientCertificate): Principal | 'revoked' | null;
 }
 
 /** As Node tells of an X.509 certificate. */
@@ -230,6 +230,8 @@ export interface ClientCertificate {
   readonly subjectAltName: string | undefined;
   /** `AB:CD:…` */
   readonly fingerprint256: string;
+  /** In hexadecimal. */
+  readonly serialNumber: string;
   readonly validFrom: string;
   readonly validTo: string;
 }

@@ -66,8 +66,8 @@ export const configSchema = Type.Object({
   }),
   identity: section('Credentials.', {
     issuers_file: optional('A file that says whose JWTs are accepted, and what their claims mean (docs/identity.md). Without one, only API keys are.', {}, { kind: 'path', expected: 'a path' }),
-    certificates_file: optional('A file that says whose client certificate is whose (docs/identity.md), for listeners that ask for one.', {}, { kind: 'path', expected: 'a path' }),
-    key_cache: duration('1s', 'How long a key is taken as valid without asking the database; a revocation takes effect within it.', ['0ms', '60s']),
+    certificates_file: optional('A file that says whose client certificate is whose, and which are revoked (docs/identity.md), for listeners that ask for one. It is read again when it changes.', {}, { kind: 'path', expected: 'a path' }),
+    key_cache: duration('1s', 'How long a key is taken as valid without asking the database, and the file of certificates as unchanged; a revocation takes effect within it.', ['0ms', '60s']),
   }),
   limits: section('The size of what a caller may send and receive.', {
     body: size('256KiB', 'A request body.', ['1KiB', '64MiB']),

@@ -39,13 +39,20 @@ export function requireCredential(scope: App, plane: Plane, authenticator: Authe
   });
 }
 
+const notACallers = 'The certificate is not one of a caller.';
+
 async function identify(request: FastifyRequest, plane: Plane, authenticator: Authenticator): Promise<Principal | Refusal> {
   const credential = bearer.exec(request.headers.authorization ?? '')?.[1];
-  const certificate = request.headers.authorization === undefined && authenticator.ofCertificate ? clientCertificate(request.raw.socket) : null;
-  if (credential === undefined && !certificate) return refuse('UNAUTHENTICATED', 'The request has no header `Authorization: Bearer CREDENTIAL`.');
-  const principal = certificate ? (authenticator.ofCertificate?.(certificate) ?? null) : await authenticator.authenticate(credential ?? '');
-  if (principal === null && certificate) return refuse('UNAUTHENTICATED', 'The certificate is not one of a caller.');
-  if (principal === null) return refuse('UNAUTHENTICATED', 'The key is unknown, expired or revoked, or the token is not valid here.');
+  const certificate = authenticator.ofCertificate ? clientCertificate(request.raw.socket) : null;
+  const proven = certificate && (authenticator.ofCertificate?.(certificate) ?? null);
+  if (proven === 'revoked') return refuse('UNAUTHENTICATED', notACallers);
+  if (certificate && request.headers.authorization === undefined) return proven ? admitted(proven, plane) : refuse('UNAUTHENTICATED', notACallers);
+  if (credential === undefined) return refuse('UNAUTHENTICATED', 'The request has no header `Authorization: Bearer CREDENTIAL`.');
+  const principal = await authenticator.authenticate(credential);
+  return principal ? admitted(principal, plane) : refuse('UNAUTHENTICATED', 'The key is unknown, expired or revoked, or the token is not valid here.');
+}
+
+function admitted(principal: Principal, plane: Plane): Principal | Refusal {
   if (!admits[plane](principal.roles)) return refuse('WRONG_PLANE', `The role of this credential has no use on the ${plane} listener.`);
   return principal;
 }

@@ -41,8 +41,12 @@ export function followTls(server: TlsServer, files: TlsFiles, everyMs: number, f
   return () => clearInterval(timer);
 }
 
-/** Null where there is none, or none that an authority of the listener's has signed. */
+const presented = new WeakMap<Socket, ClientCertificate | null>();
+
+/** Null where there is none, or none that an authority of the listener's has signed. Read once for each connection. */
 export function clientCertificate(socket: Socket): ClientCertificate | null {
   if (!(socket instanceof TLSSocket) || !socket.authorized) return null;
-  return socket.getPeerX509Certificate() ?? null;
+  const known = presented.get(socket) ?? socket.getPeerX509Certificate() ?? null;
+  presented.set(socket, known);
+  return known;
 }

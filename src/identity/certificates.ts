@@ -12,10 +12,11 @@ import { readOperatorFile } from './operator-file.js';
 const strict = { additionalProperties: false };
 const text = Type.String({ minLength: 1, maxLength: 512 });
 const texts = Type.Array(text, { minItems: 1, maxItems: 100 });
+const fingerprint = Type.String({ pattern: '^[0-9A-F]{2}(:[0-9A-F]{2}){31}$' });
 const entrySchema = Type.Object({
   match: Type.Union([
     Type.Object({ uri: text }, strict), Type.Object({ dns: text }, strict), Type.Object({ email: text }, strict),
-    Type.Object({ subject: texts }, strict), Type.Object({ fingerprint256: Type.String({ pattern: '^[0-9A-F]{2}(:[0-9A-F]{2}){31}$' }) }, strict),
+    Type.Object({ subject: texts }, strict), Type.Object({ fingerprint256: fingerprint }, strict),
   ]),
   tenant: text,
   principal: text,
@@ -25,13 +26,18 @@ const entrySchema = Type.Object({
   tools: Type.Optional(texts),
   grants: Type.Optional(Type.Object({ own_keys: Type.Optional(Type.Boolean()), assert_subject: Type.Optional(Type.Boolean()) }, strict)),
 }, strict);
-const fileSchema = Type.Object({ certificates: Type.Array(entrySchema, { minItems: 1, maxItems: 10_000 }) }, strict);
+const serial = Type.String({ pattern: '^[0-9A-Fa-f]{1,2}(:?[0-9A-Fa-f]{2}){0,31}$' });
+const revokedSchema = Type.Union([Type.Object({ fingerprint256: fingerprint }, strict), Type.Object({ serial }, strict)]);
+const fileSchema = Type.Object({
+  certificates: Type.Array(entrySchema, { minItems: 1, maxItems: 10_000 }),
+  revoked: Type.Optional(Type.Array(revokedSchema, { maxItems: 10_000 })),
+}, strict);
 
 type Entry = Static<typeof entrySchema>;
 
-/** @returns whose a proven certificate is. @throws Error with what is wrong in the file, in words for the operator */
-export function readCertificates(file: string): (certificate: ClientCertificate, nowMs?: number) => Principal | null {
-  const { certificates } = readOperatorFile(file, fileSchema, { setting: 'identity.certificates_file', what: 'certificates', page: 'docs/identity.md' });
+/** @returns whose a proven certificate is: nobody's, or one that is to open nothing. @throws Error with what is wrong in the file, in words for the operator */
+export function readCertificates(file: string): (certificate: ClientCertificate, nowMs?: number) => Principal | 'revoked' | null {
+  const { certificates, revoked = [] } = readOperatorFile(file, fileSchema, { setting: 'identity.certificates_file', what: 'certificates', page: 'docs/identity.md' });
   const table = new Map<string, Principal>();
   for (const entry of certificates) {
     const name = nameOf(entry.match);
@@ -41,7 +47,9 @@ export function readCertificates(file: string): (certificate: ClientCertificate,
     if (table.has(name)) throw new Error(`${file}: \`${name}\` is listed twice`);
     table.set(name, principal);
   }
+  const denied = new Set(revoked.map((one) => ('serial' in one ? serialOf(one.serial) : one.fingerprint256)));
   return (certificate, nowMs = Date.now()) => {
+    if (denied.has(certificate.fingerprint256) || denied.has(serialOf(certificate.serialNumber))) return 'revoked';
     // a connection, or a resumed session, may outlive what opened it
     if (!(Date.parse(certificate.validTo) > nowMs && Date.parse(certificate.validFrom) <= nowMs)) return null;
     const found = new Set(namesOf(certificate).flatMap((name) => table.get(name) ?? []));
@@ -57,6 +65,11 @@ function principalOf({ tenant, principal, roles: held, subject, purposes, tools,
 function nameOf(match: Entry['match']): string {
   const [[kind, value]] = Object.entries(match) as [[string, string | string[]]];
   return `${kind} ${Array.isArray(value) ? value.join('\n') : value}`;
+}
+
+/** As openssl and as Node write it: with or without colons and leading zeros. */
+function serialOf(hex: string): string {
+  return `serial ${hex.replaceAll(':', '').toUpperCase().replace(/^0+(?=.)/, '')}`;
 }
 
 const kinds: Readonly<Record<string, string>> = { URI: 'uri', DNS: 'dns', email: 'email' };

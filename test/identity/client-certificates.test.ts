@@ -1,12 +1,13 @@
 /** A certificate is a credential that cannot be copied out of a log; taken for another's it opens that one's door. */
-import { copyFileSync, mkdtempSync, readFileSync, writeFileSync } from 'node:fs';
-import { request } from 'node:https';
+import { X509Certificate } from 'node:crypto';
+import { copyFileSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { Agent, request } from 'node:https';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { TLSSocket } from 'node:tls';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import { loadConfig } from '../../src/config/index.js';
-import { followTls, readTls } from '../../src/http/tls.js';
+import { clientCertificate, followTls, readTls } from '../../src/http/tls.js';
 import { readCertificates } from '../../src/identity/certificates.js';
 import { projectFile } from '../../src/project.js';
 import { type House, openGateway, openHouse, type Opened, unique } from '../support/gateway.js';
@@ -23,21 +24,21 @@ const whole = `
   - { match: { email: auditor@acme.test }, tenant: acme, principal: auditor, roles: [auditor] }
 `;
 
-interface Answered { status: number; code: string | undefined; disposition: string | undefined; operationId: string | undefined; serial: string }
+interface Answered { status: number; code: string | undefined; disposition: string | undefined; operationId: string | undefined; serial: string; reused: boolean }
 
-/** One request with a connection of its own. */
-function call(url: string, as: string | null, more: { key?: string; body?: object } = {}): Promise<Answered> {
+/** One request, with a connection of its own unless an agent keeps one. */
+function call(url: string, as: string | null, more: { key?: string; body?: object; agent?: Agent } = {}): Promise<Answered> {
   const identity = as === null ? {} : { cert: readFileSync(pem(as)), key: readFileSync(pem(as)) };
   return new Promise((resolve, reject) => {
     const sent = request(url, {
-      agent: false, ca: readFileSync(pem('house')), ...identity, method: more.body ? 'POST' : 'GET',
+      agent: more.agent ?? false, ca: readFileSync(pem('house')), ...identity, method: more.body ? 'POST' : 'GET',
       headers: { 'content-type': 'application/json', ...(more.key ? { authorization: `Bearer ${more.key}` } : {}) },
     }, (response) => {
       const serial = (response.socket as TLSSocket).getPeerCertificate().serialNumber;
       let text = '';
       response.on('data', (chunk: Buffer) => { text += chunk.toString(); }).on('end', () => {
         const { code, disposition, operation_id } = JSON.parse(text) as { code?: string; disposition?: string; operation_id?: string };
-        resolve({ status: response.statusCode ?? 0, code, disposition, operationId: operation_id, serial });
+        resolve({ status: response.statusCode ?? 0, code, disposition, operationId: operation_id, serial, reused: sent.reusedSocket });
       });
     });
     sent.on('error', reject);
@@ -101,7 +102,81 @@ describe('a gateway whose listeners ask for certificates', () => {
   });
 });
 
+/** A key that is lost opens its door until somebody restarts every gateway, unless it can be shut where it is. */
+describe('a certificate that is revoked', () => {
+  let house: House;
+  let open: Opened;
+  let file: string;
+  const logged: string[] = [];
+  const { serialNumber, fingerprint256 } = new X509Certificate(readFileSync(pem('agent')));
+  beforeAll(async () => {
+    house = await openHouse();
+    file = table(whole);
+    vi.spyOn(process.stdout, 'write').mockImplementation((chunk) => logged.push(String(chunk)) > 0);
+    const files = { CALLGATE_AGENT_TLS_CERT_FILE: pem('server'), CALLGATE_AGENT_TLS_KEY_FILE: pem('server'), CALLGATE_AGENT_TLS_CLIENT_CA_FILE: pem('house') };
+    open = await openGateway(house, { ...files, CALLGATE_IDENTITY_CERTIFICATES_FILE: file, CALLGATE_IDENTITY_KEY_CACHE: '20ms' });
+  });
+  afterAll(async () => {
+    await open.gateway.close();
+    await house.close();
+    vi.restoreAllMocks();
+  });
+  const url = (): string => `${open.gateway.agentUrl}/v1/tools`;
+  const write = (text: string): void => writeFileSync(file, `certificates:${text}`);
+
+  it.each([
+    ['by its serial number', `${whole}revoked:\n  - { serial: "${serialNumber}" }\n`],
+    ['by its serial number as openssl prints it', `${whole}revoked:\n  - { serial: "00:${serialNumber.toLowerCase().match(/../g)?.join(':')}" }\n`],
+    ['by its fingerprint', `${whole}revoked:\n  - { fingerprint256: "${fingerprint256}" }\n`],
+  ])('%s opens nothing any more, with whatever else it comes and over connections that are open; and another of the same names does', async (_, revoked) => {
+    const kept = new Agent({ keepAlive: true, maxSockets: 1 });
+    write(whole);
+    await expect.poll(() => call(url(), 'agent', { agent: kept }).then(({ status }) => status), { timeout: 5_000 }).toBe(200);
+    write(revoked);
+    await expect.poll(() => call(url(), 'agent').then(({ status }) => status), { timeout: 5_000 }).toBe(401);
+    expect(await call(url(), 'agent', { agent: kept })).toMatchObject({ status: 401, reused: true });
+    expect(await call(url(), 'agent', { key: house.keys.agent })).toMatchObject({ status: 401, code: 'UNAUTHENTICATED' });
+    expect(await call(url(), null, { key: house.keys.agent })).toMatchObject({ status: 200 });
+    expect(await call(url(), 'nobody', { key: house.keys.agent })).toMatchObject({ status: 200 });
+    kept.destroy();
+  });
+
+  it('or that is taken out of the table; and a table that cannot be used changes nothing, and is told once', async () => {
+    write(whole);
+    await expect.poll(() => call(url(), 'agent').then(({ status }) => status), { timeout: 5_000 }).toBe(200);
+    write(`${whole}revoked: [{ serial: "no number" }]\n`);
+    await expect.poll(() => call(url(), 'agent').then(() => logged.filter((line) => line.includes('the changed file of certificates cannot be used')).length), { timeout: 5_000 }).toBe(1);
+    rmSync(file);
+    await expect.poll(() => call(url(), 'agent').then(() => logged.filter((line) => line.includes('ENOENT')).length), { timeout: 5_000 }).toBe(1);
+    expect(await call(url(), 'agent')).toMatchObject({ status: 200 });
+    write('\n  - { match: { email: auditor@acme.test }, tenant: acme, principal: auditor, roles: [auditor] }\n');
+    await expect.poll(() => call(url(), 'agent').then(({ status }) => status), { timeout: 5_000 }).toBe(401);
+  });
+});
+
 describe('the files of a listener', () => {
+  it('say anew whose client certificates are believed, for connections that are opened then', async () => {
+    const { createServer } = await import('node:https');
+    const authorities = join(folder, 'authorities.pem');
+    copyFileSync(pem('house'), authorities);
+    const files = { certFile: pem('server'), keyFile: pem('server'), clientCaFile: authorities, clientRequired: false };
+    const server = createServer(readTls(files), ({ socket }, response) => response.writeHead(clientCertificate(socket) ? 200 : 401).end('{}'));
+    await new Promise<void>((resolve) => { server.listen(0, '127.0.0.1', resolve); });
+    const url = `https://localhost:${(server.address() as { port: number }).port}/`;
+    const stop = followTls(server, files, 20, () => undefined);
+    const statuses = () => Promise.all(['agent', 'forged'].map((as) => call(url, as).then(({ status }) => status)));
+    try {
+      expect(await statuses()).toEqual([200, 401]);
+      writeFileSync(authorities, readFileSync(pem('house'), 'utf8') + readFileSync(pem('stranger'), 'utf8'));
+      await expect.poll(statuses).toEqual([200, 200]); // while one replaces the other
+      copyFileSync(pem('stranger'), authorities);
+      await expect.poll(statuses).toEqual([401, 200]);
+    } finally {
+      stop();
+      server.close();
+    }
+  });
+
   it('are read again while it runs, and stay as they were when they cannot be used', async () => {
     const { createServer } = await import('node:https');
     const file = join(folder, 'served.pem');
@@ -140,7 +215,7 @@ describe('the files of a listener', () => {
 });
 
 describe('the table of certificates', () => {
-  const named = (subjectAltName: string, more = {}) => ({ subject: 'O=Acme\nCN=x', subjectAltName, fingerprint256: 'AA', validFrom: 'Jan  1 00:00:00 2020 GMT', validTo: 'Jan  1 00:00:00 2120 GMT', ...more });
+  const named = (subjectAltName: string, more = {}) => ({ subject: 'O=Acme\nCN=x', subjectAltName, fingerprint256: 'AA', serialNumber: '01', validFrom: 'Jan  1 00:00:00 2020 GMT', validTo: 'Jan  1 00:00:00 2120 GMT', ...more });
 
   it('compares whole names: of the kind that it says, and none that is inside another', () => {
     const whose = readCertificates(table(whole));
