@@ -141,10 +141,10 @@ export class Verification {
     if (other) return other;
     if (end.sequence > this.head.sequence) return this.at(this.head.sequence + 1, `the export went to sequence ${end.sequence}, and ends before it: removed`);
     if (end.sequence < this.head.sequence || end.link !== this.head.link) return this.at(this.head.sequence, 'the export ended elsewhere than this file does: something was inserted or rewritten');
-    if (end.key !== null) {
-      const forged = this.signed('end of the export', end.sequence, end.key, endText(end), signature ?? '', end.exported_at);
-      if (forged) return forged;
-    }
+    // Else whoever had the file in his hands could write it from its first line, and say of everything that it is too new for a checkpoint.
+    if (end.key === null) return this.at((this.covered?.sequence ?? 0) + 1, 'nothing signs the receipts from here on: the end of the export has no signature, so the gateway had no key, or somebody else wrote it');
+    const forged = this.signed('end of the export', end.sequence, end.key, endText(end), signature ?? '', end.exported_at);
+    if (forged) return forged;
     this.end = line;
     return null;
   }

@@ -5,7 +5,9 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { TlsOptions } from 'node:tls';
 import { failureHandler, noSuchRoute } from './failures.js';
 import type { Log, Plane, RequestMetrics } from '../ports.js';
+import { sendRefusal } from './reply.js';
 import { maxHeaderBytes, socketGuard } from './sockets.js';
+import { refuse } from '../errors.js';
 
 export interface HttpLimits {
   bodyBytes: number;
@@ -40,6 +42,8 @@ export interface ServerParts {
 
 export type App = FastifyInstance<RawServerDefault, IncomingMessage, ServerResponse, FastifyBaseLogger, TypeBoxTypeProvider>;
 
+const hostless = refuse('MALFORMED_HTTP', 'The request has no header `Host`.');
+
 export function createServer(plane: Plane, { limits, log, metrics, tls }: ServerParts): App {
   const sockets = socketGuard();
   const onFailure = failureHandler(plane, limits.bodyBytes, log);
@@ -47,6 +51,7 @@ export function createServer(plane: Plane, { limits, log, metrics, tls }: Server
     maxHeaderSize: maxHeaderBytes,
     headersTimeout: limits.headersTimeoutMs,
     connectionsCheckingInterval: Math.min(5000, limits.headersTimeoutMs),
+    requireHostHeader: false, // asked below, for an answer in our words
   };
   const app = fastify({
     // Requests are logged by nobody and counted by a metric; failures are logged by `failureHandler`, without headers.
@@ -68,9 +73,11 @@ export function createServer(plane: Plane, { limits, log, metrics, tls }: Server
   app.removeAllContentTypeParsers();
   app.setErrorHandler(onFailure);
   app.setNotFoundHandler(noSuchRoute);
-  app.addHook('onRequest', (request, _reply, next) => {
+  app.server.on('checkExpectation', sockets.unmetExpectation);
+  app.addHook('onRequest', (request, reply, next) => {
     sockets.began(request.raw.socket);
-    next();
+    if (request.raw.headers.host === undefined && request.raw.httpVersion === '1.1') sendRefusal(reply.header('connection', 'close'), hostless);
+    else next();
   });
   // A connection that would be kept alive after its answer would hold a closing listener for the whole time of the drain.
   let closing = false;

@@ -4,6 +4,7 @@
  * behind a pipelined call would tell them that a call failed which may just be taking effect. Then the connection is
  * cut, which every client takes for what it is: no answer.
  */
+import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import { refuse } from '../errors.js';
 import { problemAnswer } from './problem.js';
@@ -15,6 +16,11 @@ export function socketGuard() {
   return {
     began: (socket: Socket): void => void running.set(socket, (running.get(socket) ?? 0) + 1),
     ended: (socket: Socket): void => void running.set(socket, Math.max(0, (running.get(socket) ?? 0) - 1)),
+    /** Of the header `Expect`, other than the one that HTTP itself meets. */
+    unmetExpectation(_request: IncomingMessage, response: ServerResponse): void {
+      const body = JSON.stringify(problemAnswer(refuse('MALFORMED_HTTP', 'The header `Expect` asks for what is not done here.')));
+      response.writeHead(400, { 'content-type': 'application/problem+json', 'content-length': Buffer.byteLength(body), 'x-should-retry': 'false', connection: 'close' }).end(body);
+    },
     clientError(error: NodeJS.ErrnoException, socket: Socket): void {
       if (error.code === 'ECONNRESET' || !socket.writable || (running.get(socket) ?? 0) > 0) socket.destroy();
       else socket.end(malformedResponse(error.code), () => socket.destroy());

@@ -2,8 +2,8 @@ import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { canonicalText, sha256 } from '../../src/canonical.js';
 import { addKey, readKeyRing } from '../../src/chain/keys.js';
-import { checkpointText } from '../../src/chain/lines.js';
-import { type Head, linkAfter, origin, type Unlinked } from '../../src/chain/link.js';
+import { checkpointText, type EndLine } from '../../src/chain/lines.js';
+import { type Head, type Header, linkAfter, origin, type Unlinked } from '../../src/chain/link.js';
 import type { Sealer } from '../../src/chain/sealer.js';
 import type { Broken } from '../../src/chain/verify.js';
 import { type Chains, openChains, receipt, ring, verifyLines } from './chains.js';
@@ -211,6 +211,21 @@ describe('what is not covered by a checkpoint yet', () => {
 
 /** The file itself passes through many hands. */
 describe('a change in the file of an export', () => {
+  it('a file that somebody without a key wrote, from its first line or from its last checkpoint on, is nobody’s word', async () => {
+    const { tenant } = await ledger([3]);
+    const lines = await chains.lines(tenant);
+    const end = JSON.parse(lines.at(-1) as string) as EndLine;
+    const made = (from: string[], head: Head): string[] => {
+      const { digest: _, previous: __, sequence: ___, ...told } = (JSON.parse(lines[0] as string) as { header: Header }).header;
+      const body = canonicalText({ ...told, arguments: { amount: 1_000_000 } });
+      const next = linkAfter(head, { ...told, digest: `sha256:${sha256(body).toString('hex')}` });
+      const unsigned = { type: 'end', end: { ...end.end, key: null, sequence: next.header.sequence, link: next.link, exported_at: next.header.recorded_at, checkpoint_interval_ms: 3_600_000 }, signature: null };
+      return [...from, JSON.stringify({ type: 'receipt', header: next.header, link: next.link, body }), JSON.stringify(unsigned)];
+    };
+    expect(verifyLines(made([], origin))).toMatchObject({ sequence: 1, what: expect.stringContaining('nothing signs the receipts from here on') });
+    expect(verifyLines(made(lines.slice(0, -1), end.end))).toMatchObject({ sequence: 4, what: expect.stringContaining('nothing signs the receipts from here on') });
+  });
+
   it('of any byte, any line left out, doubled or moved, is found (property)', async () => {
     const { tenant } = await ledger([3, 4, 2]);
     const lines = await chains.lines(tenant);

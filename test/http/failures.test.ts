@@ -71,6 +71,16 @@ describe('bytes that are no HTTP', () => {
     expect(received).not.toContain('CANARY');
   });
 
+  it.each<[string, string]>([
+    ['a request without a host', 'GET /v1/tools HTTP/1.1\r\n\r\n'],
+    ['an expectation that nobody meets', 'GET /v1/tools HTTP/1.1\r\nhost: x\r\nexpect: 200-ok\r\n\r\n'],
+  ])('%s, which HTTP lets a server refuse, is refused in the same words', async (_what, bytes) => {
+    const { agentPort } = await listen();
+    const received = await raw(agentPort, bytes);
+    expect(received).toMatch(/^HTTP\/1\.1 400 Bad Request\r\n/);
+    expect(JSON.parse(received.split('\r\n\r\n')[1] ?? '')).toMatchObject({ code: 'MALFORMED_HTTP', status: 400 });
+  });
+
   it('a head that trickles in is given up after its time, with 400 and never 408, which clients re-send', async () => {
     const { agentPort } = await listen({ limits: { headersTimeoutMs: 200, requestTimeoutMs: 400 } });
     const received = await raw(agentPort, 'POST /v1/calls HTTP/1.1\r\n', 'host: x\r\n');
