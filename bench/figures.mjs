@@ -21,4 +21,10 @@ export function table(rows) {
   return [line(rows[0]), widths.map((width) => '-'.repeat(width)).join('  '), ...rows.slice(1).map(line)].join('\n');
 }
 
+/** How far apart the samples are, as a share of their median; null of fewer than two. */
+export function spread(values) {
+  const known = values.filter((value) => value !== null);
+  return known.length < 2 ? null : (Math.max(...known) - Math.min(...known)) / median(known);
+}
+
 export const fixed = (value, digits) => (value === null || value === undefined || Number.isNaN(value) ? '–' : value.toFixed(digits));

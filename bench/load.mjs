@@ -9,12 +9,13 @@ import { percentiles } from './figures.mjs';
 const headEnd = Buffer.from('\r\n\r\n');
 
 /**
- * @param job `{url, method, path, headers, body, expect, clients, seconds, prefix, first?, keys?, calls?}`: `$n` in path, headers and body becomes
+ * @param job `{urls, method, path, headers, body, expect, clients, seconds, prefix, first?, keys?, calls?}`: `$n` in path, headers and body becomes
  *   `prefix` and the number of the call, which runs from `first`, or round and round over `keys` of them; it ends after `seconds` or `calls`.
+ *   The clients are dealt over the `urls`.
  * @returns `{calls, errors, firstError, seconds, latencyMs: {p50, p95, p99}, cpuSeconds}`
  */
 export async function run(job) {
-  const { hostname, port } = new URL(job.url);
+  const servers = job.urls.map((url) => new URL(url));
   const render = renderer(job);
   const latencies = [];
   const tally = { errors: 0, firstError: null };
@@ -24,8 +25,8 @@ export async function run(job) {
   const until = started + job.seconds * 1000;
   const calls = job.calls ?? Infinity;
 
-  await Promise.all(Array.from({ length: job.clients }, () => client({
-    host: hostname, port: Number(port), expect: Buffer.from(job.expect),
+  await Promise.all(Array.from({ length: job.clients }, (_, n) => client({
+    host: servers[n % servers.length].hostname, port: Number(servers[n % servers.length].port), expect: Buffer.from(job.expect),
     nextRequest: () => (performance.now() < until && next < calls ? render(next++) : null),
     answered: (ms) => { latencies.push(ms); },
     failed: (why) => { tally.errors++; tally.firstError ??= why; },

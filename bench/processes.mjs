@@ -8,12 +8,16 @@ import { spawnBound } from '../dist/src/embedded/bound-process.js';
 const ticksPerSecond = 100;
 const startMs = 20_000;
 const stopMs = 10_000;
+const pollMs = 100;
 
 /** Nothing of the caller's own settings reaches what is measured. */
 export const plainEnv = { PATH: process.env.PATH, NODE_ENV: 'production' };
 
-/** @returns `{pid, url, stop, mustLive}` once the process has said where it can be reached. It does not outlive this one, however this one ends. */
-export async function start(name, command, env) {
+/**
+ * @param silent `{url, isUp}` of a program that does not say where it can be reached
+ * @returns `{pid, url, controlUrl, stop, mustLive}` once the process can be reached; only a gateway has a `controlUrl`. It does not outlive this one, however this one ends.
+ */
+export async function start(name, command, env, silent = null) {
   const said = [];
   let ended = null;
   let reach = () => undefined;
@@ -22,24 +26,29 @@ export async function start(name, command, env) {
     farewell: 'KILL', env: { ...plainEnv, ...env },
     onLine(line) {
       if (said.push(line) > 40) said.shift();
-      const url = /(?:listening on|agents at) (http:\S+)/.exec(line)?.[1];
-      if (url) reach(url);
+      const found = /(?:listening on|agents at) (http:\S+)(?: and people at (http:\S+))?/.exec(line);
+      if (found) reach({ url: found[1], controlUrl: found[2] });
     },
   });
   void child.ended.then((how) => { ended = how; });
+  const up = async () => {
+    while (ended === null && !(await silent.isUp())) await delay(pollMs);
+    reach({ url: silent.url });
+  };
+  if (silent) void up();
   const stop = async () => {
     const timer = setTimeout(() => child.signal('SIGKILL'), stopMs);
     if (ended === null) child.signal('SIGTERM');
     await child.ended;
     clearTimeout(timer);
   };
-  const url = await Promise.race([reached, child.ended, delay(startMs, undefined, { ref: false })]);
-  if (!url?.startsWith('http')) {
+  const where = await Promise.race([reached, child.ended, delay(startMs, undefined, { ref: false })]);
+  if (!where?.url) {
     await stop();
-    throw new Error(`${name} did not start (${url ?? 'too slow'}):\n${said.join('\n')}`);
+    throw new Error(`${name} did not start (${where ?? 'too slow'}):\n${said.join('\n')}`);
   }
   return {
-    pid: child.pid, url, stop,
+    pid: child.pid, ...where, stop,
     /** @throws Error with its last words when it has ended. */
     mustLive() {
       if (ended !== null) throw new Error(`${name} ended (${ended}):\n${said.join('\n')}`);

@@ -1,53 +1,84 @@
 /** What a run found, as text. */
-import { fixed, median, table } from './figures.mjs';
+import { barsOf } from './bars.mjs';
+import { cellKey, cellsOf } from './cells.mjs';
+import { fixed, table } from './figures.mjs';
 
-const titles = { write: 'a unique write', duplicate: 'the same write again', read: 'a pure read' };
-/** Against which floor a kind of call is held. */
-const floors = { write: 'naive', duplicate: 'naive', read: 'proxy' };
+const titles = { write: 'a unique write', duplicate: 'the same write again', read: 'a pure read', replicas: 'a unique write, over one replica and over two' };
+/** Against what a kind of call is held. */
+const floors = { write: 'naive', duplicate: 'naive', read: 'proxy', replicas: 'one-replica' };
 
-export function report({ machine, seconds, rounds, slices, bytes }) {
+/** @returns `{text, bars}` */
+export function report({ machine, settings, seconds, rounds, slices, guard, waiting, aborted, bytes }) {
+  const cells = cellsOf(slices);
   const lines = [
     `${machine.cpu}, ${machine.cores} cores; Node ${machine.node}, Postgres ${machine.postgres}; ${rounds} rounds of ${seconds} s, systems in turn; medians of rounds`,
-    'CPU is milliseconds per call; "others" is what else kept the machine busy, in cores: above 0.2 distrust the line.',
+    'CPU is milliseconds per call; "spread" is how far the rates of the rounds lie apart; "others" is what else kept the machine busy, in cores: above 0.2 distrust the line.',
+    ...settings,
   ];
-  for (const kind of Object.keys(titles)) {
-    const rows = rowsOf(slices.filter((slice) => slice.kind === kind), floors[kind]);
-    if (rows.length > 0) lines.push('', `${titles[kind]} (ratio to ${floors[kind]})`, table([head, ...rows]));
+  for (const [kind, title] of Object.entries(titles)) {
+    const rows = [...cells.values()].filter((cell) => cell.kind === kind).map((cell) => rowOf(cell, cells.get(cellKey(floors[kind], kind, cell.clients))));
+    if (rows.length > 0) lines.push('', `${title} (ratio to ${floors[kind]})`, table([head, ...rows]));
   }
-  if (bytes) lines.push('', ...sizes(bytes));
-  return lines.join('\n');
+  lines.push(...stageLines([...cells.values()].filter(({ system }) => system === 'callgate')));
+  if (guard) lines.push('', ...guardLines(guard));
+  if (bytes) lines.push('', sizeLine(bytes));
+  const bars = barsOf({ cells, guard, waiting, aborted, bytesPerOperation: bytes && perOperation(bytes) });
+  lines.push('', ...barLines(bars));
+  return { text: lines.join('\n'), bars };
 }
 
-const head = ['system', 'clients', 'calls/s', 'ratio', 'p50 ms', 'p95', 'p99', 'CPU gateway', 'postgres', 'upstream', 'load', 'RSS MB', 'others', 'errors'];
+const head = ['system', 'clients', 'calls/s', 'spread', 'ratio', 'p50 ms', 'p95', 'p99', 'CPU gateway', 'engine', 'upstream', 'load', 'RSS MB', 'others', 'errors'];
 
-function rowsOf(slices, floor) {
-  const groups = groupBy(slices, ({ system, clients }) => `${clients} ${system}`);
-  const rate = (group) => median(group.map(({ calls, seconds }) => calls / seconds));
-  return [...groups.values()].map((group) => {
-    const [{ system, clients }] = group;
-    const base = groups.get(`${clients} ${floor}`);
-    const of = (pick) => median(group.map(pick));
-    return [
-      system, String(clients), fixed(rate(group), 0), base ? fixed(rate(group) / rate(base), 2) : '–',
-      fixed(of(({ latencyMs }) => latencyMs.p50), 2), fixed(of(({ latencyMs }) => latencyMs.p95), 2), fixed(of(({ latencyMs }) => latencyMs.p99), 2),
-      ...['gateway', 'postgres', 'upstream', 'load'].map((part) => fixed(of(({ cpuMs }) => cpuMs?.[part] ?? null), 3)),
-      fixed(of(({ rssBytes }) => (rssBytes === null ? null : rssBytes / 1e6)), 0), fixed(of(({ foreignCores }) => foreignCores), 2),
-      String(group.reduce((total, { errors }) => total + errors, 0)),
-    ];
-  });
-}
-
-function groupBy(items, keyOf) {
-  const groups = new Map();
-  for (const item of items) groups.set(keyOf(item), [...(groups.get(keyOf(item)) ?? []), item]);
-  return groups;
-}
-
-function sizes(bytes) {
-  const operations = bytes[0].writes + bytes[0].reads;
-  const total = bytes.reduce((sum, row) => sum + row.table_bytes + row.index_bytes, 0);
-  const parts = bytes.map(({ name, table_bytes, index_bytes }) => `${name} ${fixed(table_bytes / operations, 0)} + ${fixed(index_bytes / operations, 0)}`);
+function rowOf(cell, base) {
+  const { system, clients, rate, latencyMs, cpuMs, rssBytes, foreignCores, errors } = cell;
   return [
-    `bytes per operation, tables + indexes: ${fixed(total / operations, 0)} (${parts.join(', ')}); ${bytes[0].writes} writes, ${bytes[0].reads} reads`,
+    system, String(clients), fixed(rate, 0), cell.spread === null ? '–' : `${fixed(100 * cell.spread, 0)} %`, base ? fixed(rate / base.rate, 2) : '–',
+    ...[latencyMs.p50, latencyMs.p95, latencyMs.p99].map((ms) => fixed(ms, 2)),
+    ...[cpuMs.gateway, cpuMs.engine, cpuMs.upstream, cpuMs.load].map((ms) => fixed(ms, 3)),
+    fixed(rssBytes === null ? null : rssBytes / 1e6, 0), fixed(foreignCores, 2), String(errors),
+  ];
+}
+
+/** A column for each kind and number of clients, a row for each step: milliseconds per call, and their share. */
+function stageLines(cells) {
+  const columns = cells.filter(({ stages }) => Object.keys(stages).length > 0);
+  if (columns.length === 0) return [];
+  const steps = [...new Set(columns.flatMap(({ stages }) => Object.keys(stages)))].sort((a, b) => rank(a) - rank(b));
+  const rows = steps.map((step) => [step, ...columns.map(({ stages }) => {
+    const total = Object.values(stages).reduce((sum, ms) => sum + ms, 0);
+    return stages[step] === null || stages[step] === undefined ? '–' : `${fixed(stages[step], 2)}  ${fixed((100 * stages[step]) / total, 0).padStart(2)} %`;
+  })]);
+  return ['', 'where the time of a call goes in callgate, waiting included: ms per call and its share', table([['step', ...columns.map(({ kind, clients }) => `${kind} ${clients}`)], ...rows])];
+}
+
+const order = ['parse parse', 'validate shape', 'authorize tool', 'validate look_up', 'validate turn', 'validate observe', 'authorize resource', 'validate survey', 'validate world', 'execute intent',
+  'execute exchange', 'reconcile reconcile', 'route route', 'around them'];
+const rank = (step) => (order.includes(step) ? order.indexOf(step) : order.length - 1.5);
+
+function guardLines({ calls, cpuMs, ms, steps, largest }) {
+  return [
+    `the guard alone, ${calls} calls in one process without I/O: CPU p50 ${fixed(cpuMs.p50, 3)} ms, p95 ${fixed(cpuMs.p95, 3)}, p99 ${fixed(cpuMs.p99, 3)} (by the clock ${fixed(ms.p50, 3)}, ${fixed(ms.p95, 3)}, ${fixed(ms.p99, 3)})`,
+    `  its steps: ${Object.entries(steps).map(([step, each]) => `${step} ${fixed(each, 3)}`).join(', ')}`,
+    `  the largest bodies: ${largest.map((each) => `${each.what} ${fixed(each.cpuMs, 1)} ms`).join(', ')}`,
+  ];
+}
+
+const perOperation = (bytes) => {
+  const operations = bytes[0].writes + bytes[0].reads;
+  return operations === 0 ? null : bytes.reduce((sum, row) => sum + row.table_bytes + row.index_bytes, 0) / operations;
+};
+
+function sizeLine(bytes) {
+  const operations = bytes[0].writes + bytes[0].reads;
+  const parts = bytes.map(({ name, table_bytes, index_bytes }) => `${name} ${fixed(table_bytes / operations, 0)} + ${fixed(index_bytes / operations, 0)}`);
+  return `bytes per operation, tables + indexes: ${fixed(perOperation(bytes), 0)} (${parts.join(', ')}); ${bytes[0].writes} writes, ${bytes[0].reads} reads`;
+}
+
+function barLines(bars) {
+  if (bars.length === 0) return ['no bar was measured'];
+  const missed = bars.filter(({ met }) => !met);
+  return [
+    table([['bar', 'measured', 'wanted', ''], ...bars.map(({ bar, what, measured, wanted, met }) => [`${bar}  ${what}`, measured, wanted, met ? 'met' : 'MISSED'])]),
+    missed.length === 0 ? 'every bar that was measured is met' : `missed: ${[...new Set(missed.map(({ bar }) => `bar ${bar}`))].join(', ')}`,
   ];
 }

@@ -1,97 +1,98 @@
 /**
- * npm run bench -- [--json FILE] [--only NAMES] [--kinds write,duplicate,read] [--clients 1,16,64] [--seconds 4] [--rounds 2] [--profile FOLDER]
+ * npm run bench -- [--json FILE] [--only NAMES] [--kinds NAMES] [--clients 1,16,64] [--seconds 4] [--rounds 2] [--warm 20] [--peers] [--profile FOLDER]
  *
  * Holds Callgate against floors on this machine, side by side: every cell runs each system in turn, round after round, so that what
  * disturbs the machine disturbs all of them. Only ratios within one run mean something; docs/performance.md says how to read them.
+ * Ends with 1 when a bar that it measured is missed, or a call was answered wrongly.
  */
+import { execFile } from 'node:child_process';
 import { writeFileSync } from 'node:fs';
 import { cpus } from 'node:os';
 import { resolve } from 'node:path';
-import { parseArgs } from 'node:util';
+import { fileURLToPath } from 'node:url';
+import { parseArgs, promisify } from 'node:util';
+import { measuring as measuringIn } from './measure.mjs';
+import { measureReplicas } from './replicas.mjs';
 import { report } from './report.mjs';
-import { ask, open, systemNames } from './systems.mjs';
-import { weigh, weighMachine } from './processes.mjs';
+import { ask, open, peerNames, systemNames } from './systems.mjs';
+import { measureWaiting } from './waiting.mjs';
 
-const duplicateKeys = 300;
-const warmSeconds = 2;
 const cells = [
   { kind: 'write', clients: [1, 16, 64] },
   { kind: 'duplicate', clients: [16, 64] },
   { kind: 'read', clients: [1, 64] },
 ];
+const kinds = [...cells.map(({ kind }) => kind), 'replicas', 'waiting', 'guard'];
 
-const list = (text) => text?.split(',');
 const { values } = parseArgs({ options: {
   json: { type: 'string' }, only: { type: 'string' }, kinds: { type: 'string' }, clients: { type: 'string' },
-  seconds: { type: 'string', default: '4' }, rounds: { type: 'string', default: '2' }, profile: { type: 'string' },
+  seconds: { type: 'string', default: '4' }, rounds: { type: 'string', default: '2' }, warm: { type: 'string', default: '20' },
+  peers: { type: 'boolean', default: false }, profile: { type: 'string' },
 } });
-const only = list(values.only);
-const unknown = only?.find((name) => !systemNames.includes(name));
-if (unknown !== undefined) throw new Error(`there is no system \`${unknown}\`; there are ${systemNames.join(', ')}`);
-const wanted = cells
-  .filter(({ kind }) => !values.kinds || list(values.kinds).includes(kind))
-  .map(({ kind, clients }) => ({ kind, clients: values.clients ? list(values.clients).map(Number) : clients }));
+const [seconds, rounds, warmSeconds] = [values.seconds, values.rounds, values.warm].map(Number);
+const known = [...systemNames, ...(values.peers ? peerNames : [])];
+const names = chosen(values.only, known, 'system');
+const wanted = chosen(values.kinds, kinds, 'kind');
 
-const house = await open({ only, profile: values.profile ? resolve(values.profile) : null });
+const house = await open(names, { profile: values.profile ? resolve(values.profile) : null });
 try {
+  const measuring = measuringIn(house);
+  const ours = (kind) => names.includes('callgate') && wanted.includes(kind);
   const [{ version: postgres }] = await ask(house.postgres.url, `select current_setting('server_version') as version`);
-  const machine = { cpu: cpus()[0]?.model.trim(), cores: cpus().length, node: process.version, postgres };
-  const result = { machine, seconds: Number(values.seconds), rounds: Number(values.rounds), slices: await measure(house), bytes: await bytesPerOperation(house) };
-  console.log(report(result));
-  if (values.json) writeFileSync(values.json, `${JSON.stringify(result, null, 2)}\n`);
+  const slices = await measureCells(house, measuring);
+  const bytes = names.includes('callgate') && slices.length > 0 ? await tableSizes(house) : null;
+  const replicas = ours('replicas') ? await measureReplicas(house, measuring, { warmSeconds, seconds, rounds }) : null;
+  const waiting = ours('waiting') ? await measureWaiting(house, measuring, warmSeconds) : null;
+  const guard = ours('guard') ? await measureGuard() : null;
+  const result = {
+    machine: { cpu: cpus()[0]?.model.trim(), cores: cpus().length, node: process.version, postgres }, settings: house.systems.flatMap(({ settings }) => settings ?? []),
+    seconds, rounds, slices: [...slices, ...(replicas?.slices ?? [])], aborted: replicas?.aborted ?? null, waiting, guard, bytes,
+  };
+  const { text, bars } = report(result);
+  console.log(text);
+  if (values.json) writeFileSync(values.json, `${JSON.stringify({ ...result, bars }, null, 2)}\n`);
+  const wrong = result.slices.filter(({ errors }) => errors > 0);
+  for (const { system, kind, clients, errors, firstError } of wrong) console.error(`${system} ${kind} ${clients}: ${errors} errors, the first: ${firstError}`);
+  if (wrong.length > 0 || bars.some(({ met }) => !met)) process.exitCode = 1;
 } finally {
   await house.stop();
 }
 
-async function measure({ systems, load, postgres, upstream }) {
+/** @returns the names of a comma-separated list, in the order in which they are known; all of them without a list. */
+function chosen(text, of, what) {
+  if (text === undefined) return of;
+  const list = text.split(',');
+  const unknown = list.find((name) => !of.includes(name));
+  if (unknown !== undefined) throw new Error(`there is no ${what} \`${unknown}\`; there are ${of.join(', ')}`);
+  return of.filter((name) => list.includes(name));
+}
+
+async function measureCells({ systems }, measuring) {
   const slices = [];
-  let slice = 0;
-  // Fixed width after a number of the slice's own, so that no two slices name one order.
-  const jobOf = (system, request, clients, seconds, more = {}) => ({
-    url: system.url, ...system.requests[request], clients, seconds, prefix: `${++slice + 100}`, first: 1_000_000, ...more,
-  });
-  for (const system of systems) for (const request of ['write', 'read']) {
-    if (system.requests[request]) await load.run(jobOf(system, request, 16, Math.min(warmSeconds, Number(values.seconds))));
-  }
-  for (const { kind, clients: counts } of wanted) {
+  const counts = values.clients?.split(',').map(Number);
+  const asked = cells.filter(({ kind }) => wanted.includes(kind)).map(({ kind, clients }) => ({ kind, clients: counts ?? clients }));
+  for (const { kind, clients: each } of asked) {
     const able = systems.filter(({ requests }) => requests[kind]);
-    const known = kind === 'duplicate' ? { prefix: '1', keys: duplicateKeys } : {};
-    if (kind === 'duplicate') for (const system of able) await load.run(jobOf(system, 'write', 16, 60, { ...known, calls: duplicateKeys }));
-    for (const clients of counts) for (let round = 1; round <= Number(values.rounds); round++) for (const system of able) {
-      const weights = () => [weigh(system.pid), weigh(postgres.pid, true), weigh(upstream.pid), weighMachine()];
-      const before = weights();
-      const result = await load.run(jobOf(system, kind, clients, Number(values.seconds), known));
-      system.mustLive();
-      slices.push({ system: system.name, kind, clients, round, ...result, ...used(system, before, weights(), result) });
-      if (result.errors > 0) {
-        console.error(`${system.name} ${kind} ${clients}: ${result.errors} errors, the first: ${result.firstError}`);
-        process.exitCode = 1;
-      }
+    for (const system of able) {
+      if (kind === 'duplicate') await measuring.settle(system);
+      await measuring.warm(system, kind, warmSeconds);
+    }
+    for (const clients of each) for (let round = 1; round <= rounds; round++) for (const system of able) {
+      slices.push({ system: system.name, kind, clients, round, ...(await measuring.measure(system, kind, clients, seconds)) });
     }
   }
   return slices;
 }
 
-/** CPU milliseconds per call by process, what else kept the machine busy, and the memory of the system under test. */
-function used(system, before, after, { calls, cpuSeconds, seconds }) {
-  const [own, postgres, upstream, machine] = before.map((then, i) => {
-    const now = after[i];
-    return then === null || now === null ? null : typeof now === 'number' ? now - then : now.cpuSeconds - then.cpuSeconds;
-  });
-  if (own === null || machine === null) return { cpuMs: null, foreignCores: null, rssBytes: null };
-  const gateway = system.name === 'upstream' ? 0 : own;
-  const per = (spent) => (calls === 0 ? null : (spent / calls) * 1000);
-  return {
-    cpuMs: { gateway: per(gateway), postgres: per(postgres), upstream: per(upstream), load: per(cpuSeconds) },
-    foreignCores: Math.max(0, (machine - gateway - postgres - upstream - cpuSeconds) / seconds), rssBytes: after[0].rssBytes,
-  };
+async function measureGuard() {
+  const calls = Math.min(20_000, Math.max(1_000, 500 * warmSeconds));
+  const { stdout } = await promisify(execFile)(process.execPath, [fileURLToPath(new URL('guard.mjs', import.meta.url)), String(calls)]);
+  return JSON.parse(stdout);
 }
 
-/** Of everything that one operation leaves behind, indexes and dead rows included. */
-async function bytesPerOperation({ systems }) {
-  const callgate = systems.find(({ name }) => name === 'callgate');
-  if (!callgate) return null;
-  return ask(callgate.databaseUrl, `
+/** Of everything that operations leave behind, indexes and dead rows included. */
+function tableSizes({ systems }) {
+  return ask(systems.find(({ name }) => name === 'callgate').tenant.databaseUrl, `
     select relname as name, pg_table_size(oid)::float8 as table_bytes, pg_indexes_size(oid)::float8 as index_bytes,
       (select count(*) from operations where effect <> 'none')::integer as writes, (select count(*) from operations where effect = 'none')::integer as reads
     from pg_class where relkind = 'r' and relnamespace = 'public'::regnamespace

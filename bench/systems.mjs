@@ -1,4 +1,4 @@
-/** The systems that are held side by side, each a process of its own over the same upstream and the same Postgres server. */
+/** The systems that are held side by side, each in processes of its own over the same upstream and the same Postgres server. */
 import { randomBytes } from 'node:crypto';
 import { execFile } from 'node:child_process';
 import { mkdtempSync, rmSync } from 'node:fs';
@@ -16,37 +16,42 @@ const secrets = {
 };
 
 export const systemNames = ['upstream', 'proxy', 'naive', 'naive-prepared', 'callgate'];
+export const peerNames = ['restate', 'restate-1', 'dbos'];
 
 /**
- * @param options `{only: names or null, profile: folder for a CPU profile of the gateway or null}`
- * @returns `{load, postgres, upstream, systems, query, stop}`; each of `systems` has `{name, pid, url, requests}`
+ * @param names of the systems to start, in the order in which they take turns
+ * @param profile folder for a CPU profile of the gateway, or null
+ * @returns `{load, postgres, upstream, systems, folder, defer, stop}`; each of `systems` has `{name, pid, engine, urls, requests, mustLive}`, where `engine`
+ *   weighs what keeps its data. `defer` takes what is to be ended by `stop`, last first.
  */
-export async function open({ only, profile }) {
+export async function open(names, { profile = null } = {}) {
   const stops = [];
+  const defer = (end) => { stops.push(end); };
   const stop = async () => { for (const end of stops.splice(0).reverse()) await end(); };
   try {
     const folder = mkdtempSync(join(tmpdir(), 'callgate-bench-'));
-    stops.push(() => rmSync(folder, { recursive: true, force: true }));
+    defer(() => rmSync(folder, { recursive: true, force: true }));
     const postgres = await startEmbeddedPostgres({ dataDir: join(folder, 'postgres') });
-    stops.push(postgres.stop);
+    defer(postgres.stop);
     const upstream = await start('upstream', [process.execPath, here('upstream.mjs')], {});
-    stops.push(upstream.stop);
+    defer(upstream.stop);
     const load = startLoad(here('load.mjs'));
-    stops.push(load.stop);
-
-    const systems = [];
-    for (const name of systemNames.filter((known) => !only || only.includes(known))) {
-      const system = name === 'upstream' ? { ...upstream, requests: upstreamRequests }
-        : name === 'callgate' ? await openCallgate(postgres.url, upstream.url, profile)
-          : await openFloor(name, postgres.url, upstream.url);
-      if (name !== 'upstream') stops.push(system.stop);
-      systems.push({ name, ...system });
-    }
-    return { load, postgres, upstream, systems, stop };
+    defer(load.stop);
+    const house = { load, postgres, upstream, systems: [], folder, defer, stop };
+    for (const name of names) house.systems.push({ name, engine: postgres.pid, ...(await openSystem(house, name, profile)) });
+    return house;
   } catch (error) {
     await stop();
     throw error;
   }
+}
+
+async function openSystem(house, name, profile) {
+  if (name === 'upstream') return { ...house.upstream, urls: [house.upstream.url], requests: upstreamRequests };
+  if (name === 'callgate') return openGateway(house, await openTenant(house, 'callgate'), { profile });
+  if (!peerNames.includes(name)) return openFloor(house, name);
+  const { openPeer } = await import('./peers.mjs');
+  return openPeer(house, name, write('/call'));
 }
 
 const json = { 'content-type': 'application/json' };
@@ -58,49 +63,66 @@ const upstreamRequests = {
   read: { method: 'GET', path: '/orders/O-$n', headers: {}, body: '', expect: '"DELIVERED"' },
 };
 
-async function openFloor(name, databaseUrl, upstreamUrl) {
-  const database = name === 'proxy' ? databaseUrl : await createDatabase(databaseUrl, name.replace('-', '_'));
-  const floor = await start(name, [process.execPath, here('floor.mjs')], { MODE: name, UPSTREAM: upstreamUrl, DATABASE_URL: database });
-  const write = { method: 'POST', path: '/credits', headers: { ...json, 'idempotency-key': 'k-$n' }, body: orderBody, expect: '"receipt_id"' };
+/** To a floor or a peer. */
+function write(path) {
+  return { method: 'POST', path, headers: { ...json, 'idempotency-key': 'k-$n' }, body: orderBody, expect: '"receipt_id"' };
+}
+
+async function openFloor(house, name) {
+  const databaseUrl = name === 'proxy' ? house.postgres.url : await createDatabase(house, name.replace('-', '_'));
+  const floor = await start(name, [process.execPath, here('floor.mjs')], { MODE: name, UPSTREAM: house.upstream.url, DATABASE_URL: databaseUrl });
+  house.defer(floor.stop);
   return {
-    ...floor,
+    ...floor, urls: [floor.url],
     requests: name === 'proxy'
-      ? { write, read: { method: 'POST', path: '/convert', headers: json, body: '{"value":$n}', expect: '"value"' } }
-      : { write, duplicate: write },
+      ? { write: write('/credits'), read: { method: 'POST', path: '/convert', headers: json, body: '{"value":$n}', expect: '"value"' } }
+      : { write: write('/credits'), duplicate: write('/credits') },
   };
 }
 
-async function openCallgate(adminUrl, upstreamUrl, profile) {
-  const databaseUrl = await createDatabase(adminUrl, 'bench_callgate');
+/** A migrated database with a key for an agent. */
+export async function openTenant(house, name) {
+  const databaseUrl = await createDatabase(house, `bench_${name}`);
   const env = {
-    ...secrets, DATABASE_URL: databaseUrl, BENCH_UPSTREAM: upstreamUrl, CALLGATE_MODE: 'production', CALLGATE_CONTRACTS_FOLDER: here('contracts'), CALLGATE_UPSTREAM_ALLOW_PRIVATE: 'bench=127.0.0.1',
-    CALLGATE_AGENT_PORT: '0', CALLGATE_CONTROL_PORT: '0', CALLGATE_BUDGETS_EXECUTIONS_PER_PRINCIPAL_PER_DAY: '100000000',
+    ...secrets, DATABASE_URL: databaseUrl, BENCH_UPSTREAM: house.upstream.url, CALLGATE_MODE: 'production', CALLGATE_CONTRACTS_FOLDER: here('contracts'),
+    CALLGATE_UPSTREAM_ALLOW_PRIVATE: 'bench=127.0.0.1', CALLGATE_AGENT_PORT: '0', CALLGATE_CONTROL_PORT: '0', CALLGATE_BUDGETS_EXECUTIONS_PER_PRINCIPAL_PER_DAY: '100000000',
+    CALLGATE_CALLERS_PRINCIPAL_CONCURRENT: '2000',
   };
-  const command = here('../bin/callgate.mjs');
   await runToEnd([command, 'migrate'], env);
   const key = /cg_\S+/.exec(await runToEnd([
     command, 'keys', 'create', '--tenant', 'bench', '--principal', 'agent', '--role', 'agent', '--subject', 'C-1', '--purpose', 'refund',
   ], env))?.[0];
+  return { databaseUrl, env, key };
+}
+
+const command = here('../bin/callgate.mjs');
+
+/** One more process of the gateway over the database of `tenant`. */
+export async function openGateway(house, tenant, { profile = null } = {}) {
   const prof = profile ? ['--cpu-prof', `--cpu-prof-dir=${profile}`] : [];
-  const gateway = await start('callgate', [process.execPath, ...prof, command, 'serve'], env);
+  const gateway = await start('callgate', [process.execPath, ...prof, command, 'serve'], tenant.env);
+  house.defer(gateway.stop);
+  return { ...gateway, tenant, urls: [gateway.url], requests: gatewayRequests(tenant.key) };
+}
+
+function gatewayRequests(key) {
   const headers = { ...json, authorization: `Bearer ${key}` };
   const propose = (tool, args, expect) => ({
     method: 'POST', path: '/v1/calls', headers, expect,
     body: `{"session_id":"s-$n","call_id":"c-$n","tool":"${tool}","arguments":${args}}`,
   });
   return {
-    ...gateway, databaseUrl,
-    requests: {
-      write: propose('issue_credit', orderBody, '"disposition":"executed"'),
-      duplicate: propose('issue_credit', orderBody, '"disposition":"replayed"'),
-      read: propose('convert_temperature', '{"value":$n}', '"disposition":"executed"'),
-    },
+    write: propose('issue_credit', orderBody, '"disposition":"executed"'),
+    duplicate: propose('issue_credit', orderBody, '"disposition":"replayed"'),
+    read: propose('convert_temperature', '{"value":$n}', '"disposition":"executed"'),
+    /** All on one order, of which the first is answered late. */
+    inLine: { ...propose('issue_credit', '{"order_id":"O-0","amount":$n,"currency":"GBP"}', '"disposition":"executed"'), headers: { ...headers, prefer: 'wait=45' } },
   };
 }
 
-async function createDatabase(adminUrl, name) {
-  await ask(adminUrl, `create database ${name}`);
-  const url = new URL(adminUrl);
+export async function createDatabase({ postgres }, name) {
+  await ask(postgres.url, `create database ${name}`);
+  const url = new URL(postgres.url);
   url.pathname = `/${name}`;
   return url.href;
 }

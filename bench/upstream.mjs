@@ -1,13 +1,22 @@
-/** The service beneath every system: answers at once, remembers nothing but the credits that a read-back may ask for. */
+/**
+ * The service beneath every system: answers at once, remembers nothing but the credits that a read-back may ask for. Only the first credit
+ * on order O-0 is answered late, so that others wait in line for that order.
+ */
 import { createServer } from 'node:http';
 
 const credits = new Map();
 const rememberedAtMost = 100_000;
 let effects = 0;
+let toHold = true;
+const heldMs = 4_000;
 
 const server = createServer((request, response) => {
   const { method, url } = request;
-  if (method === 'POST') return readBody(request, (body) => credit(request, response, body));
+  if (method === 'POST') {
+    const held = toHold && url === '/orders/O-0/credits';
+    if (held) toHold = false;
+    return readBody(request, (body) => (held ? setTimeout(() => credit(request, response, body), heldMs) : credit(request, response, body)));
+  }
   if (url.startsWith('/orders/')) return answer(response, { order_id: url.slice(8), status: 'DELIVERED', refundable: 5000, customer_id: 'C-1' }, { etag: '"7"' });
   if (url.startsWith('/convert')) return answer(response, { value: Number(url.slice(url.indexOf('=') + 1)) * 1.8 + 32 });
   if (url.startsWith('/credits')) return found(response, credits.get(decodeURIComponent(url.slice(url.indexOf('=') + 1))));
