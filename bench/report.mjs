@@ -1,4 +1,5 @@
 /** What a run found, as text. */
+import { readFileSync, writeFileSync } from 'node:fs';
 import { barsOf } from './bars.mjs';
 import { cellKey, cellsOf } from './cells.mjs';
 import { fixed, table } from './figures.mjs';
@@ -25,6 +26,16 @@ export function report({ machine, settings, seconds, rounds, slices, guard, wait
   const bars = barsOf({ cells, guard, waiting, aborted, bytesPerOperation: bytes && perOperation(bytes) });
   lines.push('', ...barLines(bars));
   return { text: lines.join('\n'), bars };
+}
+
+const [begin, end] = ['<!-- measured -->', '<!-- /measured -->'];
+
+/** Puts a report, as it is, into the page between its marks. */
+export function record(file, text, day) {
+  const page = readFileSync(file, 'utf8');
+  const [from, to] = [page.indexOf(begin), page.indexOf(end)];
+  if (from < 0 || to < from) throw new Error(`${file} has no place for a report between ${begin} and ${end}`);
+  writeFileSync(file, `${page.slice(0, from + begin.length)}\n${day.toISOString().slice(0, 10)}\n\n\`\`\`\n${text}\n\`\`\`\n${page.slice(to)}`);
 }
 
 const head = ['system', 'clients', 'calls/s', 'spread', 'ratio', 'p50 ms', 'p95', 'p99', 'CPU gateway', 'engine', 'upstream', 'load', 'RSS MB', 'others', 'errors'];

@@ -1,5 +1,5 @@
 /**
- * npm run bench -- [--json FILE] [--only NAMES] [--kinds NAMES] [--clients 1,16,64] [--seconds 4] [--rounds 2] [--warm 20] [--peers] [--profile FOLDER]
+ * npm run bench -- [--json FILE] [--only NAMES] [--kinds NAMES] [--clients 1,16,64] [--seconds 4] [--rounds 2] [--warm 20] [--peers] [--record] [--profile FOLDER]
  *
  * Holds Callgate against floors on this machine, side by side: every cell runs each system in turn, round after round, so that what
  * disturbs the machine disturbs all of them. Only ratios within one run mean something; docs/performance.md says how to read them.
@@ -13,7 +13,7 @@ import { fileURLToPath } from 'node:url';
 import { parseArgs, promisify } from 'node:util';
 import { measuring as measuringIn } from './measure.mjs';
 import { measureReplicas } from './replicas.mjs';
-import { report } from './report.mjs';
+import { record, report } from './report.mjs';
 import { ask, open, peerNames, systemNames } from './systems.mjs';
 import { measureWaiting } from './waiting.mjs';
 
@@ -27,7 +27,7 @@ const kinds = [...cells.map(({ kind }) => kind), 'replicas', 'waiting', 'guard']
 const { values } = parseArgs({ options: {
   json: { type: 'string' }, only: { type: 'string' }, kinds: { type: 'string' }, clients: { type: 'string' },
   seconds: { type: 'string', default: '4' }, rounds: { type: 'string', default: '2' }, warm: { type: 'string', default: '20' },
-  peers: { type: 'boolean', default: false }, profile: { type: 'string' },
+  peers: { type: 'boolean', default: false }, record: { type: 'boolean', default: false }, profile: { type: 'string' },
 } });
 const [seconds, rounds, warmSeconds] = [values.seconds, values.rounds, values.warm].map(Number);
 const known = [...systemNames, ...(values.peers ? peerNames : [])];
@@ -50,6 +50,7 @@ try {
   };
   const { text, bars } = report(result);
   console.log(text);
+  if (values.record) record(fileURLToPath(new URL('../docs/performance.md', import.meta.url)), text, new Date());
   if (values.json) writeFileSync(values.json, `${JSON.stringify({ ...result, bars }, null, 2)}\n`);
   const wrong = result.slices.filter(({ errors }) => errors > 0);
   for (const { system, kind, clients, errors, firstError } of wrong) console.error(`${system} ${kind} ${clients}: ${errors} errors, the first: ${firstError}`);

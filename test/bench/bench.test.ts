@@ -1,6 +1,6 @@
 /** A benchmark that miscounts is worse than none: it is believed. */
 import { execFile } from 'node:child_process';
-import { mkdtemp, readFile, rm } from 'node:fs/promises';
+import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
@@ -11,6 +11,7 @@ import { barsOf } from '../../bench/bars.mjs';
 import { cellsOf } from '../../bench/cells.mjs';
 import { percentiles, table } from '../../bench/figures.mjs';
 import { run } from '../../bench/load.mjs';
+import { record } from '../../bench/report.mjs';
 import { stagesBetween } from '../../bench/stages.mjs';
 import { projectFile } from '../../src/project.js';
 
@@ -131,6 +132,20 @@ test('what a call spends is told apart by the steps of its stages, and what is a
   expect(spent['around them']).toBeCloseTo(5);
 });
 
+test('a report takes the place of the one before it, and nothing else of the page', async () => {
+  const folder = await mkdtemp(join(tmpdir(), 'callgate-bench-test-'));
+  try {
+    const file = join(folder, 'page.md');
+    await writeFile(file, 'above\n<!-- measured -->\nthe one before\n<!-- /measured -->\nbelow\n');
+    for (let n = 0; n < 2; n++) record(file, 'a | b', new Date(0));
+    expect(await readFile(file, 'utf8')).toBe('above\n<!-- measured -->\n1970-01-01\n\n```\na | b\n```\n<!-- /measured -->\nbelow\n');
+    await writeFile(file, 'no place');
+    expect(() => record(file, 'a | b', new Date(0))).toThrow('no place for a report');
+  } finally {
+    await rm(folder, { recursive: true, force: true });
+  }
+});
+
 test('the whole of it runs: floors and the built gateway answer every call of every kind, and the exit code tells of the bars', async () => {
   const folder = await mkdtemp(join(tmpdir(), 'callgate-bench-test-'));
   try {
@@ -157,4 +172,4 @@ test('the whole of it runs: floors and the built gateway answer every call of ev
   } finally {
     await rm(folder, { recursive: true, force: true });
   }
-}, 120_000);
+}, 240_000);
