@@ -26,17 +26,14 @@ export interface Standing {
   repeatedRead?: boolean;
 }
 
-/**
- * What the ledger found. `readBefore`: for a write the read that was answered under the same call identity, since reads keep theirs apart;
- * `repeated`: for a read the last equal one of its session, where there were too many.
- */
-export type FoundEarlier = Found & { readBefore: Operation | null; repeated: Operation | null };
+/** What the ledger found. `repeated`: for a read the last equal one of its session, where there were too many. */
+export type FoundEarlier = Found & { repeated: Operation | null };
 
 export function earlierAnswer(call: PermittedCall, found: FoundEarlier): Earlier | Refusal {
   const { identity, envelope, tool } = call;
   const known = found.call;
   const callConflict = (): Refusal => refuse('ID_CONFLICT', `The call id \`${envelope.callId}\` stands for another call.`);
-  if (found.readBefore && !freed.has(found.readBefore.state)) return callConflict();
+  if (found.readBefore && !freed.has(found.readBefore)) return callConflict();
   if (known?.operation && !freed.has(known.operation.state)) {
     const same = known.fingerprint.equals(identity.fingerprint) && !keyMeansAnother(call, known.operation);
     return same ? standing(call, known.operation, null) : callConflict();

@@ -20,9 +20,10 @@ export async function lookUp(parts: Parts, permitted: PermittedCall): Promise<Ea
   const { tracksTrust } = permitted.served.catalogue;
   const isRead = tool.effect === 'none';
   const minted = isRead && envelope.callIdMinted; // an id minted just now has no past
-  const [found, read, noTurn] = await Promise.all([
+  const [found, noTurn] = await Promise.all([
     parts.ledger.find({
       tenant, callKey: minted ? null : (identity.callKey ?? identity.operation), identity: minted ? null : identity.operation,
+      readIdentity: envelope.callIdMinted ? null : identity.callKey,
       seen: identity.entity && !isRead
         ? { principal: principal.id, subject: envelope.subject, sessionId: envelope.sessionId, entity: identity.entity.key }
         : null,
@@ -32,10 +33,9 @@ export async function lookUp(parts: Parts, permitted: PermittedCall): Promise<Ea
       session: { ...sessionScope(permitted), purse: dailyPurse(principal), tool: tool.name },
       ...(isRead ? { readKey: readKey(permitted) } : {}),
     }),
-    identity.callKey && !envelope.callIdMinted ? parts.ledger.find({ tenant, callKey: null, identity: identity.callKey, seen: null, guardKeys: [] }) : null,
     drawTurn(parts, permitted),
   ]);
-  const earlier = earlierAnswer(permitted, { ...found, readBefore: read?.current ?? null, repeated: await repeatedRead(parts, tenant, found) });
+  const earlier = earlierAnswer(permitted, { ...found, repeated: await repeatedRead(parts, tenant, found) });
   if (isRefusal(earlier) || earlier.kind !== 'fresh') return earlier;
   return noTurn ?? noProposalLeft(parts, permitted, found) ?? (await previousMissing(parts, permitted)) ?? (await alreadyDone(parts, permitted)) ?? earlier;
 }

@@ -4,7 +4,8 @@
  * It says itself whether the server still writes. A primary that was left behind by a failover goes on answering, and what it shows is history: a verdict
  * on that (not legal in this state) would be recorded at the new primary, where the call may have been answered otherwise.
  */
-import type { Ledger, Operation, Reading, SessionStanding } from '../gate/ports.js';
+import type { OperationState } from '../model.js';
+import type { Found, Ledger, Reading, SessionStanding } from '../gate/ports.js';
 import type { LaneStatement } from './pipeline.js';
 import { keptColumn } from './entity-states.js';
 import { hex, operationColumns, type OperationRow, toOperation } from './operation-row.js';
@@ -12,18 +13,8 @@ import type { Sealer } from './seal.js';
 
 export type FindQuery = Parameters<Ledger['find']>[0];
 
-export interface FoundRow {
-  callFingerprint: Buffer | null;
-  callOperation: string | null;
-  current: Operation | null;
-  seenVersion: string | null;
-  untrusted: boolean;
-  guardEpochs: number[];
-  guarded: boolean;
-  kept: (string | null)[];
-  session: SessionStanding | null;
-  reading: Reading | null;
-}
+/** `Found`, before the operation that the call identity stands for is fetched, where it is another one. */
+export type FoundRow = Omit<Found, 'call'> & { callFingerprint: Buffer | null; callOperation: string | null };
 
 const findText = `
 select q.n, current_setting('transaction_read_only') = 'on' as left_behind, a.fingerprint as call_fingerprint, a.operation_id as call_operation, s.version as seen_version, coalesce(u.untrusted, false) as untrusted,
@@ -32,10 +23,10 @@ select q.n, current_setting('transaction_read_only') = 'on' as left_behind, a.fi
    left join lateral (select g.epoch, g.operation_id from guards g where g.tenant = q.tenant and g.guard_key = k.guard_key limit 1) g on true) as guards,${keptColumn},
   ss.root_session_id as root, b.quota as purse_quota, b.used as purse_used, p.quota as proposal_quota, f.refused,
   r.times as read_times, r.operation_id as last_read, r.after_write as read_after,
-  concat_ws('/', w.operation_id, v.id) as newest, e.there is not null as may_change,
+  concat_ws('/', w.operation_id, v.id) as newest, e.there is not null as may_change, o_read.state as read_before,
   ${operationColumns}
 from json_to_recordset($1::json) as q (
-  n integer, tenant text, call_key bytea, identity bytea, principal text, subject text, session_id text, entity text, asks_trust boolean, guard_keys text[],
+  n integer, tenant text, call_key bytea, identity bytea, read_identity bytea, principal text, subject text, session_id text, entity text, asks_trust boolean, guard_keys text[],
   kept_services text[], kept_entities text[],
   own text, task text, purse text, tool text, read_key bytea)
 left join calls a on a.tenant = q.tenant and a.call_key = q.call_key
@@ -64,11 +55,14 @@ left join lateral (
   select true as untrusted from untrusted_sessions m
   where q.asks_trust and m.tenant = q.tenant and m.principal = q.principal and m.subject = q.subject and m.session_id = q.session_id limit 1) u on true
 left join lateral (
+  select o.state from operations o where o.tenant = q.tenant and o.identity = q.read_identity order by o.generation desc limit 1) o_read on true
+left join lateral (
   select * from operations o where o.tenant = q.tenant and o.identity = q.identity order by o.generation desc limit 1) o on true`;
 
 export function findStatement(queries: FindQuery[]): LaneStatement {
   const rows = queries.map((query, n) => ({
     n, tenant: query.tenant, call_key: query.callKey ? hex(query.callKey) : null, identity: query.identity ? hex(query.identity) : null,
+    read_identity: query.readIdentity ? hex(query.readIdentity) : null,
     principal: (query.seen ?? query.trust)?.principal ?? null, subject: (query.seen ?? query.trust)?.subject ?? null, asks_trust: !!query.trust,
     session_id: query.session?.id ?? (query.seen ?? query.trust)?.sessionId ?? null,
     entity: query.seen?.entity ?? null, guard_keys: query.guardKeys, own: query.session?.own ?? null, task: query.session?.task ?? null,
@@ -94,6 +88,7 @@ function toFound(query: FindQuery, row: OperationRow, sealer: Sealer): FoundRow 
     callFingerprint: row['call_fingerprint'] as Buffer | null,
     callOperation: row['call_operation'] as string | null,
     current: row['operation_id'] === null ? null : toOperation(row, sealer),
+    readBefore: row['read_before'] as OperationState | null,
     seenVersion: row['seen_version'] as string | null,
     untrusted: row['untrusted'] as boolean,
     guardEpochs: (row['guards'] as { epochs: number[] | null }).epochs ?? [],

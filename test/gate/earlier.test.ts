@@ -76,7 +76,7 @@ describe('what an earlier operation means for a proposal', () => {
   });
 
   it('a call id that answered a read is taken for a write, and the other way round', () => {
-    expect(earlierAnswer(proposal(), found({ readBefore: operation({ fingerprint: others }) }))).toEqual(conflict);
+    expect(earlierAnswer(proposal(), found({ readBefore: 'committed' }))).toEqual(conflict);
     expect(earlierAnswer(proposal({ effect: 'none' }), found({ call: standsFor(operation(), others) }))).toEqual(conflict);
     expect(earlierAnswer(proposal({ effect: 'none' }), found({ current: operation({ fingerprint: others }) }))).toEqual(conflict);
   });

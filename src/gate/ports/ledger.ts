@@ -12,6 +12,8 @@ export interface Found {
   call: { fingerprint: Buffer; operationId: string; operation: Operation | null } | null;
   /** Newest generation of the operation identity. */
   current: Operation | null;
+  /** For a write the state of the read that was answered under the same call identity, since reads keep theirs apart. */
+  readBefore: OperationState | null;
   /** What this session was last told of the entity. */
   seenVersion: string | null;
   /** The session has been told something that may carry injected text; false where it was not asked. */
@@ -43,6 +45,8 @@ export interface Ledger {
   readonly cancelRequests: CancelRequests;
   find(query: {
     tenant: string; callKey: Buffer | null; identity: Buffer | null;
+    /** The identity that a read under the same call id would have. */
+    readIdentity?: Buffer | null;
     seen: { principal: string; subject: string; sessionId: string; entity: string } | null;
     guardKeys: readonly string[];
     /** Asks whether this session is untrusted. */
