@@ -34,6 +34,7 @@ import { CancelRequestsReader } from './recovery/cancel-requests.js';
 import { Leases } from './recovery/leases.js';
 import { retain } from './recovery/retention.js';
 import { Sweeper } from './recovery/sweeper.js';
+import { markOfSubject } from './telemetry/fingerprint.js';
 import { createLog } from './telemetry/log.js';
 import { createMetrics } from './telemetry/metrics.js';
 import { redact } from './telemetry/redact.js';
@@ -85,6 +86,7 @@ export async function startGateway(config: Config, joints: Joints = {}): Promise
     {
       url: databaseUrl, preparedStatements: config.database.preparedStatements, statementTimeoutMs: 5_000, connectTimeoutMs: 2_000,
       poolSize: Math.max(1, config.database.poolSize - 4), maxBatch: 128, maxQueue: 4_096, observed: metrics.flush, retried: metrics.ledgerRetry,
+      subjectMark: (tenant, subject) => markOfSubject(pepper, tenant, subject),
     },
     sealer,
   );

@@ -3,7 +3,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import type { Config } from '../config/index.js';
 import { openLedger } from '../ledger/ledger.js';
 import { createSealer } from '../ledger/seal.js';
-import { fingerprintSecret } from '../telemetry/fingerprint.js';
+import { fingerprintSecret, markOfSubject } from '../telemetry/fingerprint.js';
 
 /** A whole tenant may have to be read. */
 const statementMs = 600_000;
@@ -13,9 +13,11 @@ const lookMs = 250;
 export async function eraseSubject(config: Config, { tenant, subject, by }: { tenant: string; subject: string; by: string }): Promise<number> {
   const { database: { url }, secrets: { keyPepper, sealKey } } = config;
   if (!url || !keyPepper || !sealKey) throw new Error('`database.url`, `secrets.key_pepper` and `secrets.seal_key` are needed, as the gateway has them');
+  if (subject === '') throw new Error('`--subject` is empty: nobody has that id');
   const store = openLedger({ url, preparedStatements: false, statementTimeoutMs: statementMs, connectTimeoutMs: 5_000, poolSize: 1, maxBatch: 1, maxQueue: 1 }, createSealer(sealKey));
   try {
-    const { planned, open } = await store.erasures.planSubject({ tenant, subject, marks: [subject, fingerprintSecret(keyPepper, subject)], by });
+    const marks = [subject, fingerprintSecret(keyPepper, subject)];
+    const { planned, open } = await store.erasures.planSubject({ tenant, subject, marks, left: markOfSubject(keyPepper, tenant, subject), by });
     let erased = 0;
     for (const until = performance.now() + waitMs; erased < planned && performance.now() < until; await delay(lookMs)) erased += (await store.erasures.carryOut()).erased;
     console.log(`${planned} receipts are to be erased${erased < planned ? ', once their notice is sealed: a running gateway does it, and carries it out' : ', and are'}`);

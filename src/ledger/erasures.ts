@@ -57,6 +57,15 @@ where c.tenant = $1 and r.body is not null and r.kind <> 'erasure'
   and (o.subject = $2 or o.operation_id is null and r.body::json->'actor'->>'subject' = any ($3::text[]))
 order by c.sequence`;
 
+/** A session that was told something untrusted stays so: '' is of whoever is spoken for in it. */
+const forgottenTexts = [
+  'delete from session_entities where tenant = $1 and subject = $2',
+  'delete from session_results where tenant = $1 and subject = $2',
+  `insert into untrusted_sessions (tenant, principal, subject, session_id, tool, since)
+    select tenant, principal, '', session_id, tool, since from untrusted_sessions where tenant = $1 and subject = $2 on conflict do nothing`,
+  'delete from untrusted_sessions where tenant = $1 and subject = $2',
+];
+
 const carryOutText = `
 with planned as materialized (
   select e.tenant, e.receipt_id from erasures e
@@ -70,8 +79,13 @@ done as (
 select coalesce(sum(erase_contents(p.tenant, p.receipt_id)), 0)::integer as erased, count(*)::integer as notices from planned p`;
 
 export interface SubjectErasures {
-  /** @param marks how the subject may stand in a receipt of a refusal. @returns how many receipts will be erased, and how many cannot be because their operation has not ended */
-  planSubject(subject: { tenant: string; subject: string; marks: string[]; by: string }): Promise<{ planned: number; open: number }>;
+  /**
+   * What the receipts say is erased once their notice is sealed. In what else is kept the id gives way to its mark at once, and what a session
+   * remembers of the person is forgotten, but for the mark that it was told something untrusted.
+   * @param marks how the subject may stand in a receipt of a refusal
+   * @param left what stands for the id from now on
+   * @returns how many receipts will be erased, and how many cannot be because their operation has not ended */
+  planSubject(subject: { tenant: string; subject: string; marks: string[]; left: string; by: string }): Promise<{ planned: number; open: number }>;
 }
 
 export function openErasures(transaction: Transaction): Erasures & SubjectErasures {
@@ -82,10 +96,12 @@ export function openErasures(transaction: Transaction): Erasures & SubjectErasur
       const { rows: [done] } = await transaction((client) => client.query<{ erased: number; notices: number }>(carryOutText));
       return { erased: done?.erased ?? 0, more: done?.notices === noticesAtOnce };
     },
-    planSubject: ({ tenant, subject, marks, by }) => transaction(async (client) => {
+    planSubject: ({ tenant, subject, marks, left, by }) => transaction(async (client) => {
       const { rows } = await client.query<{ sequence: number; ended: boolean }>(subjectText, [tenant, subject, marks]);
       const able = rows.filter((row) => row.ended).map(({ sequence }) => sequence);
       for (let n = 0; n < able.length; n += atOnce) await notice(client, tenant, by, { reason: 'subject' }, able.slice(n, n + atOnce));
+      await client.query(`update operations o set subject = $3 where o.tenant = $1 and o.subject = $2 and (${ended})`, [tenant, subject, left]);
+      for (const forgotten of forgottenTexts) await client.query(forgotten, [tenant, subject]);
       return { planned: able.length, open: rows.length - able.length };
     }),
   };

@@ -53,7 +53,7 @@ left join lateral (
   order by v.id desc limit 1) v on true
 left join lateral (
   select true as untrusted from untrusted_sessions m
-  where q.asks_trust and m.tenant = q.tenant and m.principal = q.principal and m.subject = q.subject and m.session_id = q.session_id limit 1) u on true
+  where q.asks_trust and m.tenant = q.tenant and m.principal = q.principal and m.subject in (q.subject, '') and m.session_id = q.session_id limit 1) u on true
 left join lateral (
   select o.state from operations o where o.tenant = q.tenant and o.identity = q.read_identity order by o.generation desc limit 1) o_read on true
 left join lateral (

@@ -111,7 +111,7 @@ async function context(client: pg.PoolClient, asked: Parameters<SessionStore['co
   const purses = await client.query<{ kind: string; quota: number; used: number }>(
     `select kind, quota, used from budgets where tenant = $1 and (scope = $2 or scope = $3 and kind = 'executions')`,
     [tenant, scope, root === null ? asked.purse : scope]);
-  const marked = await client.query('select 1 from untrusted_sessions where tenant = $1 and principal = $2 and subject = $3 and session_id = $4',
+  const marked = await client.query(`select 1 from untrusted_sessions where tenant = $1 and principal = $2 and subject in ($3, '') and session_id = $4`,
     [tenant, asked.principal, asked.subject, session.id]);
   const purse = (kind: string): { limit: number; used: number } | null => {
     const found = purses.rows.find((one) => one.kind === kind);

@@ -1,14 +1,20 @@
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 import pg from 'pg';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { addKey, readKeyRing } from '../../src/chain/keys.js';
 import { eraseSubject } from '../../src/cli/receipts-erase.js';
 import { loadConfig } from '../../src/config/index.js';
+import { keyDigest, keyPrefix, type KeyRecord, mintKey } from '../../src/identity/api-keys.js';
 import { grant } from '../../src/ledger/grant.js';
+import { openKeys } from '../../src/ledger/keys.js';
 import { type LedgerStore, openLedger } from '../../src/ledger/ledger.js';
 import { createSealer } from '../../src/ledger/seal.js';
 import { retain } from '../../src/recovery/retention.js';
 import { until } from '../recovery/process.js';
-import { type House, openGateway, openHouse, type Opened, type Sent } from '../support/gateway.js';
+import { changedContracts } from '../recovery/quick.js';
+import { type House, openGateway, openHouse, type Opened, pepper, type Sent } from '../support/gateway.js';
+import { everyRow } from '../support/rows.js';
 import { type Chains, openChains, receipt, ring, verifyLines } from './chains.js';
 
 const hour = 3_600_000;
@@ -18,7 +24,10 @@ let open: Opened;
 let db: pg.Client;
 let store: LedgerStore;
 beforeAll(async () => {
-  house = await openHouse({ CALLGATE_SECRETS_SIGNING_KEYS: set, CALLGATE_RECEIPTS_SEAL_INTERVAL: '50ms', CALLGATE_RECEIPTS_CHECKPOINT_INTERVAL: '100ms', CALLGATE_RETENTION_PAYLOADS: '1h', CALLGATE_RECONCILE_SWEEP_INTERVAL: '50ms' });
+  // everybody may, whoever the customer of the order is
+  const contracts = changedContracts([['bind: { customer_id: principal.subject }', `bind: { customer_id: '"C-17"' }`]]);
+  writeFileSync(join(contracts, 'policies', 'retail.cedar'), 'permit (principal, action, resource);\n');
+  house = await openHouse({ CALLGATE_CONTRACTS_FOLDER: contracts, CALLGATE_SECRETS_SIGNING_KEYS: set, CALLGATE_RECEIPTS_SEAL_INTERVAL: '50ms', CALLGATE_RECEIPTS_CHECKPOINT_INTERVAL: '100ms', CALLGATE_RETENTION_PAYLOADS: '1h', CALLGATE_RECONCILE_SWEEP_INTERVAL: '50ms' });
   const role = `callgate_eraser_${process.pid}`;
   db = new pg.Client({ connectionString: house.databaseUrl });
   await db.connect();
@@ -111,6 +120,48 @@ describe('erasure of a subject', () => {
     expect(ids).toContain(other.receipts.decision);
     expect(await verified()).toMatchObject({ tenant: 'acme' });
     expect((await db.query(`select body from receipts where kind = 'erasure' and principal = 'dpo'`)).rows[0]?.body).not.toContain('C-17');
+  }, 60_000);
+});
+
+/** What is left of a person is what proves, and nothing that says who it was. */
+describe('what is left of an erased person', () => {
+  const person = 'CANARY-person-51c9';
+  it('holds the id nowhere, is told to whoever speaks for that person again, and to nobody else', async () => {
+    const key = mintKey().key;
+    const record: KeyRecord = {
+      prefix: keyPrefix(key) as string, digest: keyDigest(pepper, key), tenant: 'acme', principal: 'agent-1', roles: ['agent'], subject: person, purposes: ['refund'],
+      tools: '*', grants: { assertSubject: false, ownKeys: false }, expiresAt: null, revokedAt: null,
+    };
+    await openKeys(store.pool).saveKey(record);
+    const theirs = open.as(key);
+    const body = { session_id: 's-person', call_id: 'c-1', tool: 'issue_credit', arguments: { order_id: 'O-417', amount: 160, currency: 'GBP' } };
+    await house.shop.reset();
+    const done = await theirs.call(body);
+    expect(done).toMatchObject({ disposition: 'executed' });
+    await theirs.call({ ...body, call_id: 'c-2', arguments: { ...body.arguments, amount: -1 } });
+    await theirs.call({ session_id: 's-person', tool: 'get_order', arguments: { order_id: 'O-417' } });
+    await db.query(`insert into untrusted_sessions (tenant, principal, subject, session_id, tool) values ('acme', 'agent-1', $1, 's-person', 'get_order')`, [person]);
+    // decided by a person, who wrote why
+    const waits = await theirs.call({ ...body, call_id: 'c-3', arguments: { ...body.arguments, amount: 161 } });
+    await db.query(
+      `insert into reviews (tenant, id, operation_id, tool, reason, deadline, decision, decided_at, decided_by, decided_because)
+         values ('acme', 'rev_person', $1, 'issue_credit', 'DEADLINE_PASSED', now(), 'committed', now(), 'reviewer-1', $2)`, [waits.operation_id, `${person} has called`]);
+    await db.query(`update operations set review_id = 'rev_person' where operation_id = $1`, [waits.operation_id]);
+    await sealedAll();
+    expect(await everyRow(house.databaseUrl, ['api_keys'])).toContain(person);
+
+    const loaded = loadConfig({ env: house.env });
+    if ('problems' in loaded) throw new Error('bad configuration');
+    expect(await eraseSubject(loaded.config, { tenant: 'acme', subject: person, by: 'dpo' })).toBe(0);
+    // the key is a credential, and revoked as one
+    expect(await everyRow(house.databaseUrl, ['api_keys'])).not.toContain(person);
+    expect(await verified()).toMatchObject({ tenant: 'acme' });
+
+    expect(await theirs.call(body)).toMatchObject({ disposition: 'replayed', outcome: 'committed', code: 'RESULT_EXPIRED', operation_id: done.operation_id });
+    expect(await theirs.get(`/v1/operations/${done.operation_id}`)).toMatchObject({ http: 200, outcome: 'committed' });
+    expect((await open.as(house.keys.otherSubject).get(`/v1/operations/${done.operation_id}`)).http).toBe(404);
+    expect(await open.control().get(`/v1/operations/${done.operation_id}`)).toMatchObject({ subject: expect.stringMatching(/^erased:[\w-]{22}$/) as string });
+    expect((await db.query(`select subject from untrusted_sessions where session_id = 's-person'`)).rows).toEqual([{ subject: '' }]);
   }, 60_000);
 });
 

@@ -8,9 +8,9 @@ import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import pg from 'pg';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { type House, openHouse, spawnGateway, unique } from '../support/gateway.js';
+import { everyRow } from '../support/rows.js';
 
 const canaries = { env: 'CANARY-env-4f81', file: 'CANARY-file-9c2d', command: 'CANARY-command-77ab' } as const;
 type Place = keyof typeof canaries;
@@ -104,22 +104,3 @@ describe('a credential from the environment, a file or a command', () => {
     expect(readFileSync(join(folder, 'env.yaml'), 'utf8')).not.toContain('CANARY-');
   });
 });
-
-/** Sealed columns as hexadecimal and as the text that they would be. */
-async function everyRow(databaseUrl: string): Promise<string> {
-  const client = new pg.Client({ connectionString: databaseUrl });
-  await client.connect();
-  const { rows: tables } = await client.query<{ name: string }>("select table_name as name from information_schema.tables where table_schema = 'public' and table_type = 'BASE TABLE'");
-  let text = '';
-  for (const { name } of tables) {
-    const { rows } = await client.query(`select * from "${name}"`);
-    text += JSON.stringify(rows, (_, value: unknown) => (isBytes(value) ? `${Buffer.from(value.data).toString('latin1')}` : value));
-  }
-  await client.end();
-  expect(text.length).toBeGreaterThan(1_000);
-  return text;
-}
-
-function isBytes(value: unknown): value is { type: 'Buffer'; data: number[] } {
-  return typeof value === 'object' && value !== null && (value as { type?: unknown }).type === 'Buffer';
-}

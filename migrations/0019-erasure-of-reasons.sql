@@ -1,0 +1,48 @@
+-- As before, and what a person wrote as the reason of a decision in a review goes too.
+create or replace function erase_contents(of_tenant text, notice text) returns integer
+language sql security definer set search_path from current as $$
+  with span as materialized (
+    select (s.span->>0)::bigint as first, (s.span->>1)::bigint as last, n.before
+    from (
+      select n.body, c.sequence as before
+      from receipts n cross join lateral (select c.sequence from receipt_chain c where c.tenant = n.tenant and c.receipt_id = n.id limit 1) c
+      where n.tenant = of_tenant and n.id = notice and n.kind = 'erasure'
+    ) n
+    cross join lateral json_array_elements(n.body::json->'erased') as s (span)
+  ),
+  named as materialized (
+    select r.id, r.operation_id
+    from span s
+    cross join lateral (
+      select c.receipt_id from receipt_chain c
+      where c.tenant = of_tenant and c.sequence between s.first and s.last and c.sequence < s.before
+      order by c.sequence offset 0) c
+    cross join lateral (
+      select r.id, r.operation_id, r.kind, r.body is null as erased from receipts r where r.tenant = of_tenant and r.id = c.receipt_id limit 1) r
+    left join lateral (
+      select o.operation_id, o.state, o.due_at from operations o where o.tenant = of_tenant and o.operation_id = r.operation_id limit 1) o on true
+    where r.kind <> 'erasure' and not r.erased
+      and (o.operation_id is null
+        or o.state in ('committed', 'rejected', 'failed', 'rate_limited', 'cancelled', 'abandoned') and o.due_at is null)
+  ),
+  answers as (
+    update operations o set sealed_answer = null
+    where o.tenant = of_tenant and o.operation_id = any (array(select n.operation_id from named n)) and o.sealed_answer is not null
+  ),
+  summaries as (
+    update approvals a set summary = ''
+    where a.tenant = of_tenant and a.operation_id = any (array(select n.operation_id from named n))
+  ),
+  reasons as (
+    update reviews v set decided_because = ''
+    where v.tenant = of_tenant and v.decided_because is not null
+      and v.id = any (array(
+        select o.review_id from operations o where o.tenant = of_tenant and o.operation_id = any (array(select n.operation_id from named n)) and o.review_id is not null))
+  ),
+  erased as (
+    update receipts r set body = null
+    where r.tenant = of_tenant and r.id = any (array(select n.id from named n))
+    returning r.id
+  )
+  select count(*)::integer from erased
+$$;
