@@ -36,7 +36,7 @@ const selectText = `select state, request_hash, response from naive_calls where 
 /** @returns what handles one write. */
 async function openNaive() {
   pg.types.setTypeParser(pg.types.builtins.JSONB, (text) => text);
-  const pool = new pg.Pool({ connectionString: DATABASE_URL, max: 20, min: 20 });
+  const pool = new pg.Pool({ connectionString: DATABASE_URL, max: 20, min: 20, idleTimeoutMillis: 0 });
   await pool.query(`create table if not exists naive_calls (
     call_key text primary key, request_hash bytea not null, request jsonb not null, state text not null, response jsonb,
     created_at timestamptz not null default now(), done_at timestamptz) with (fillfactor = 70)`);

@@ -6,7 +6,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { spawnBound } from '../dist/src/embedded/bound-process.js';
 
 const ticksPerSecond = 100;
-const startMs = 20_000;
+const startMs = 60_000;
 const stopMs = 10_000;
 const pollMs = 100;
 
@@ -15,7 +15,7 @@ export const plainEnv = { PATH: process.env.PATH, NODE_ENV: 'production' };
 
 /**
  * @param silent `{url, isUp}` of a program that does not say where it can be reached
- * @returns `{pid, url, controlUrl, stop, mustLive}` once the process can be reached; only a gateway has a `controlUrl`. It does not outlive this one, however this one ends.
+ * @returns `{pid, url, controlUrl, stop, kill, mustLive}` once the process can be reached; only a gateway has a `controlUrl`. It does not outlive this one, however this one ends.
  */
 export async function start(name, command, env, silent = null) {
   const said = [];
@@ -49,6 +49,11 @@ export async function start(name, command, env, silent = null) {
   }
   return {
     pid: child.pid, ...where, stop,
+    /** At once, whatever it is doing. */
+    async kill() {
+      child.signal('SIGKILL');
+      await child.ended;
+    },
     /** @throws Error with its last words when it has ended. */
     mustLive() {
       if (ended !== null) throw new Error(`${name} ended (${ended}):\n${said.join('\n')}`);
@@ -81,8 +86,9 @@ export function weigh(pid, withChildren = false) {
   try {
     const own = readStat(pid);
     if (!withChildren) return own;
+    // A backend that has ended is counted with its postmaster, which has waited for it.
     const children = readdirSync('/proc').filter((name) => /^\d+$/.test(name)).map((name) => readStatOrNull(name)).filter((stat) => stat?.parent === pid);
-    return { cpuSeconds: sum([own, ...children], 'cpuSeconds'), rssBytes: sum([own, ...children], 'rssBytes') };
+    return { cpuSeconds: own.endedCpuSeconds + sum([own, ...children], 'cpuSeconds'), rssBytes: sum([own, ...children], 'rssBytes') };
   } catch {
     return null;
   }
@@ -109,7 +115,8 @@ function readStatOrNull(pid) {
 function readStat(pid) {
   const text = readFileSync(`/proc/${pid}/stat`, 'latin1');
   const fields = text.slice(text.lastIndexOf(')') + 2).split(' ');
-  return { parent: Number(fields[1]), cpuSeconds: (Number(fields[11]) + Number(fields[12])) / ticksPerSecond, rssBytes: Number(fields[21]) * 4096 };
+  const cpu = (n) => (Number(fields[n]) + Number(fields[n + 1])) / ticksPerSecond;
+  return { parent: Number(fields[1]), cpuSeconds: cpu(11), endedCpuSeconds: cpu(13), rssBytes: Number(fields[21]) * 4096 };
 }
 
 const sum = (items, member) => items.reduce((total, item) => total + item[member], 0);

@@ -8,7 +8,7 @@ const credits = new Map();
 const rememberedAtMost = 100_000;
 let effects = 0;
 let toHold = true;
-const heldMs = 4_000;
+const heldMs = 25_000;
 
 const server = createServer((request, response) => {
   const { method, url } = request;

@@ -24,7 +24,7 @@ export async function measureWaiting(house, measuring, warmSeconds) {
     await delay(pollMs);
   }
   const bytes = weigh(gateway.pid).rssBytes - before.rssBytes;
-  await gateway.stop();
+  await gateway.kill();
   await load;
   return { calls: inLine, bytes };
 }
