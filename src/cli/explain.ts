@@ -3,7 +3,7 @@ import type { JsonObject } from '../model.js';
 import { loadPolicies } from '../policy/cedar.js';
 import { readPolicies } from '../policy/read.js';
 import { policySchemaOf } from '../policy/schema.js';
-import { explanation, type PoliciesAtHand } from './explanation.js';
+import { explanation, type PoliciesAtHand, type Story } from './explanation.js';
 import { readArgs, UsageError } from './usage.js';
 
 /** `callgate explain`: why a call was admitted or refused and what became of it, from the receipts of a running gateway. 1: there are none. */
@@ -15,12 +15,12 @@ export async function explain(args: string[]): Promise<number> {
   if (id === undefined || !/^(op|rcp)_/.test(id)) throw new UsageError('name a receipt (`rcp_…`) or an operation (`op_…`), as answers do under `receipts` and `operation_id`');
   if (!key) throw new UsageError('a key that may read receipts is needed: `--key`, or CALLGATE_KEY in the environment');
   const atHand = values.contracts === undefined ? null : policiesOf(values.contracts);
-  const receipts = await storyOf(id, (path) => ask(values.url, key, path));
-  if (!receipts) {
-    console.error(`callgate explain: this key's tenant has no \`${id}\``);
+  const story = await storyOf(id, (path) => ask(values.url, key, path));
+  if (!story) {
+    console.error(`callgate explain: this key's tenant has no \`${id}\`; a call that still stands in line, or is being looked at, has nothing before it is decided`);
     return 1;
   }
-  console.log(explanation(receipts, atHand));
+  console.log(explanation(story, atHand));
   return 0;
 }
 
@@ -32,11 +32,14 @@ function policiesOf(folder: string): PoliciesAtHand {
 }
 
 /** All that was recorded of the call; null when nothing was. */
-async function storyOf(id: string, get: (path: string) => Promise<JsonObject | null>): Promise<JsonObject[] | null> {
-  if (id.startsWith('op_')) return ((await get(`/v1/operations/${id}`))?.['receipts'] as JsonObject[] | undefined) ?? null;
+async function storyOf(id: string, get: (path: string) => Promise<JsonObject | null>): Promise<Story | null> {
+  if (id.startsWith('op_')) {
+    const operation = await get(`/v1/operations/${id}`);
+    return operation && { operation, receipts: operation['receipts'] as JsonObject[] };
+  }
   const receipt = await get(`/v1/receipts/${id}`);
   if (typeof receipt?.['operation_id'] === 'string') return storyOf(receipt['operation_id'], get);
-  return receipt && [receipt];
+  return receipt && { operation: null, receipts: [receipt] };
 }
 
 async function ask(url: string, key: string, path: string): Promise<JsonObject | null> {

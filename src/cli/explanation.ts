@@ -10,9 +10,40 @@ export interface PoliciesAtHand { version: string; policies: readonly Policy[] }
 interface PolicyDenial { question: 'tool' | 'resource'; by: string[] }
 interface PolicyNote { version: string; determining: string[]; errors: string[]; denied: PolicyDenial | null }
 
-/** @param receipts of one call, as the control plane has them, in their order */
-export function explanation(receipts: readonly JsonObject[], atHand: PoliciesAtHand | null): string {
-  return receipts.map((receipt) => (receipt['kind'] === 'effect' ? effect(receipt) : 'proposer' in receipt ? person(receipt) : decision(receipt, atHand)).join('\n')).join('\n\n');
+/** One call as the control plane has it: its receipts in their order; `operation` null where it was refused before there was one. */
+export interface Story { operation: JsonObject | null; receipts: readonly JsonObject[] }
+
+export function explanation({ operation, receipts }: Story, atHand: PoliciesAtHand | null): string {
+  return [...receipts.map((receipt) => told(receipt, atHand)), ...(operation ? standing(operation) : [])].map((lines) => lines.join('\n')).join('\n\n');
+}
+
+function told(receipt: JsonObject, atHand: PoliciesAtHand | null): string[] {
+  if (receipt['erased']) return [`${text(receipt['recorded_at'])}  ${text(receipt['tool'])}: ${text(receipt['disposition'])}  (${text(receipt['id'])})`, '  what it said was erased'];
+  if (receipt['kind'] === 'effect') return effect(receipt);
+  return 'proposer' in receipt ? person(receipt) : decision(receipt, atHand);
+}
+
+const waitsFor: Readonly<Record<string, string>> = {
+  parked: 'it waits for an approval; nothing was sent',
+  approved: 'it is approved, and about to be sent',
+  sending: 'it is being sent; what becomes of it is not known yet',
+  accepted: 'the service has taken it, and has not told what became of it',
+  unknown: 'it may have happened; recovery finds out from the service',
+  review: 'no evidence settles it: it waits for a person',
+};
+
+/** Nothing of an operation that has ended: its receipts say how. */
+function standing({ state, attempt, reason, owner, due_at: due, review_id: review }: JsonObject): string[][] {
+  const waiting = waitsFor[text(state)];
+  if (waiting === undefined) return [];
+  return [[
+    `now  ${text(state)}: ${waiting}`,
+    ...(state === 'parked' || state === 'approved' ? [] : [`  attempt      ${text(attempt)}`]),
+    ...(reason ? [`  reason       ${text(reason)}`] : []),
+    ...(owner ? [`  held by      ${text(owner)}`] : []),
+    ...(due ? [`  looked at    ${text(due)}, if nobody goes on with it before`] : []),
+    ...(state === 'review' && review ? [`  review       ${text(review)}`] : []),
+  ]];
 }
 
 function decision(receipt: JsonObject, atHand: PoliciesAtHand | null): string[] {

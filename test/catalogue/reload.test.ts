@@ -60,6 +60,26 @@ describe('a changed contracts folder', () => {
     expect(whole).toMatchObject({ disposition: 'precondition_failed', contract: { version: '3.2.0' } });
   });
 
+  it('is swapped in when a policy alone has changed: the next call is decided by it, and says by which set', async () => {
+    const policies = join(folder, 'policies', 'retail.cedar');
+    const [before, text] = [await status(), readFileSync(policies, 'utf8')];
+    const policyOf = async (answer: { receipts: { decision: string | null } }) =>
+      (await open.control().get(`/v1/receipts/${answer.receipts.decision}`) as unknown as { policy: { version: string; denied: { by: string[] } | null } }).policy;
+    const admitted = await open.agent.credit({ session_id: unique('s'), arguments: { amount: 12 } });
+    expect(admitted).toMatchObject({ disposition: 'executed' });
+    writeFileSync(policies, `${text}\n@id("not-now") forbid (principal, action == Action::"issue_credit", resource is order);\n`);
+    const swapped = await until((now) => now.digest !== before.digest);
+    expect(swapped).toMatchObject({ refused: null, tools: before.tools });
+    const denied = await open.agent.credit({ session_id: unique('s'), arguments: { amount: 13 } });
+    expect(denied).toMatchObject({ http: 403, disposition: 'denied' });
+    const [old, fresh] = [await policyOf(admitted), await policyOf(denied)];
+    expect(fresh.denied?.by).toEqual(['not-now']);
+    expect(fresh.version).not.toBe(old.version);
+    writeFileSync(policies, text);
+    expect(await until((now) => now.digest !== swapped.digest)).toMatchObject({ digest: before.digest });
+    expect(await open.agent.credit({ session_id: unique('s'), arguments: { amount: 14 } })).toMatchObject({ disposition: 'executed' });
+  });
+
   it('is refused for a policy that could not decide by these contracts, and the policies before go on deciding', async () => {
     const policies = join(folder, 'policies', 'retail.cedar');
     const [before, text] = [await status(), readFileSync(policies, 'utf8')];

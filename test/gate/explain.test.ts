@@ -67,6 +67,29 @@ it('tells which stage refused, with the policy that forbids, or those that might
   expect(told).toMatch(/permitted {2}agents-may-use-tools$/m);
 });
 
+it('tells of a call that runs what is known of it so far, and where it stands', async () => {
+  await house.shop.fault({ tool: 'issue_credit', kind: 'slow_reply', ms: 3_000 });
+  const { operation_id: id } = await open.agent.credit({ session_id: unique('s'), arguments: { order_id: 'O-420', amount: 321 } }, { prefer: 'wait=0' });
+  const running = await asAuditor(id as string, '--contracts', folder);
+  expect(running.status).toBe(0);
+  expect(running.out).toMatch(/admitted {5}\w+\n {2}policies/);
+  expect(running.out).toMatch(/\n\nnow {2}sending: it is being sent; what becomes of it is not known yet\n {2}attempt {6}1\n {2}held by {6}\S+\n {2}looked at {4}\S+Z?, if nobody/);
+  expect(await open.agent.settled(id as string)).toMatchObject({ disposition: 'executed' });
+  expect((await asAuditor(id as string)).out).not.toMatch(/^now/m);
+});
+
+it('tells of one that waits for a person, that it does and that nothing was sent', async () => {
+  const waiting = await open.agent.credit({ session_id: unique('s'), arguments: { order_id: 'O-420', amount: 20_000 } });
+  expect(waiting).toMatchObject({ http: 202, disposition: 'approval_required' });
+  expect((await asAuditor(waiting.operation_id as string)).out).toMatch(/approval {5}\{.*\}[\s\S]*\nnow {2}parked: it waits for an approval; nothing was sent\n/);
+});
+
+it('tells of one that was refused before there was an operation, by its receipt', async () => {
+  const unknown = await open.agent.call({ session_id: unique('s'), tool: 'no_such_tool', arguments: {} });
+  expect([unknown.http, unknown.operation_id]).toEqual([404, null]);
+  expect((await asAuditor(unknown.receipts.decision as string)).out).toMatch(/no_such_tool {2}\(rcp_[\s\S]*refused {6}in parse: BLOCKED_TOOL\./);
+});
+
 it('says when the policies at hand are not those that decided', async () => {
   const { dir } = folderWith(retailText);
   writeFileSync(join(dir, 'policies', 'retail.cedar'), '@id("everything")\npermit (principal, action, resource);\n@id("no-amounts") forbid (principal, action == Action::"issue_credit", resource is order) when { context.args.amount > 1 };');
