@@ -36,7 +36,7 @@ export const origin: Head = { sequence: 0, link: `sha256:${'0'.repeat(64)}` };
 export interface Linked { header: Header; link: string }
 
 export function linkAfter(head: Head, receipt: Unlinked): Linked {
-  const header: Header = { ...receipt, previous: head.link, sequence: head.sequence + 1 };
+  const header: Header = { previous: head.link, sequence: head.sequence + 1, ...receipt };
   return { header, link: linkOf(header) };
 }
 

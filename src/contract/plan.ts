@@ -4,7 +4,7 @@
  */
 import type { FieldError, Json, JsonObject, NextAction, Outcome } from '../model.js';
 
-/** Values that an expression may name; each is raw JSON, decoded by its schema when an expression reads it. */
+/** Values that an expression may name; each is raw JSON, decoded by its schema when an expression reads it. One that is undefined cannot be read. */
 export interface Scope {
   args?: JsonObject;
   bound?: JsonObject;
@@ -13,14 +13,14 @@ export interface Scope {
   /** `untrusted`: it has been told a result of a tool that is marked so. Not there before the ledger was asked. */
   session?: { id: string; untrusted?: boolean };
   /** `operation.id` is the idempotency key that the upstream sees on every attempt. */
-  operation?: { id: string };
+  operation?: { id: string } | undefined;
   now?: Date;
   /** Of an upstream's answer, in `errors`, `async`, `observe.version` and `not_found`. Header names are lower-case. */
-  status?: number;
-  headers?: Record<string, string>;
-  body?: Json;
+  status?: number | undefined;
+  headers?: Record<string, string> | undefined;
+  body?: Json | undefined;
   /** Of a read-back, a tool's own result, or a compensation. */
-  result?: Json;
+  result?: Json | undefined;
   /** Entities, observations and `let` values, each by its name. */
   [name: string]: unknown;
 }

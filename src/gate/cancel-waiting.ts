@@ -100,5 +100,5 @@ async function writeCancelled(parts: Parts, call: FreshCall): Promise<Operation 
     state: 'cancelled', owner: null, attempt: 0, attempts: [], reason: 'CANCELLED', outcome: 'not_committed', decisionReceipt: receipt.id, dossier: null,
     answer: told as unknown as StoredAnswer,
   });
-  return (await parts.ledger.record({ operation: { ...operation, writeId: randomUUID() }, receipts: [receipt] })) ? operation : null;
+  return (await parts.ledger.record({ operation: Object.assign(operation, { writeId: randomUUID() }), receipts: [receipt] })) ? operation : null;
 }

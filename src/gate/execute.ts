@@ -142,12 +142,12 @@ export function intentOf(parts: Parts, call: AdmittedCall, progress: Progress, r
     reconcileDeadlineMs,
     guardKeys: guards.map(({ key }) => key),
     guardEpochs: guards.map(({ epoch }) => epoch),
-    ...(parked ? { parked } : {}),
     budget: executionBudget(principal, call.session, parts.settings),
     alias: identity.callKey && !envelope.callIdMinted
       ? { tenant: principal.tenant, callKey: identity.callKey, fingerprint: identity.fingerprint, operationId, previous: call.previousOperation }
       : null,
     receipt,
+    ...(parked ? { parked } : {}),
   };
 }
 
@@ -155,13 +155,13 @@ function dossierOf(call: AdmittedCall, request: RenderedRequest, proposal: Dossi
   const scope = callScope(call);
   return {
     request, args: call.args, bound: call.bound, observed: byName(call.observations), resource: resourceOf(call), untrusted: call.untrusted,
-    ...(call.identity.items.length > 0 ? { items: [...call.identity.items] } : {}),
     baseline: {
       entity: call.identity.entity?.key ?? null, state: call.entityState,
       kept: call.entities.flatMap(({ plan, key, governed }) => (plan.kept && governed ? [{ type: plan.name, key, state: call.kept[key] as string }] : [])),
       touched: call.entities.map(({ key }) => key).filter((key) => key !== call.identity.entity?.key),
       never: Object.fromEntries(call.tool.never.map((expression) => [expression.source, expression.evaluate(scope)])),
     },
+    ...(call.identity.items.length > 0 ? { items: [...call.identity.items] } : {}),
     ...(proposal ? { proposal } : {}),
   };
 }

@@ -30,12 +30,12 @@ export async function lookUp(parts: Parts, permitted: PermittedCall): Promise<Ea
       guardKeys: identity.guardKeys,
       trust: tracksTrust ? { principal: principal.id, subject: envelope.subject, sessionId: envelope.sessionId } : null,
       kept: isRead ? [] : keptOf(identity.entities).map(({ plan, key }) => ({ service: plan.service, entity: key })),
-      session: { ...sessionScope(permitted), purse: dailyPurse(principal), tool: tool.name },
+      session: { purse: dailyPurse(principal), tool: tool.name, ...sessionScope(permitted) },
       ...(isRead ? { readKey: readKey(permitted) } : {}),
     }),
     drawTurn(parts, permitted),
   ]);
-  const earlier = earlierAnswer(permitted, { ...found, repeated: await repeatedRead(parts, tenant, found) });
+  const earlier = earlierAnswer(permitted, { repeated: await repeatedRead(parts, tenant, found), ...found });
   if (isRefusal(earlier) || earlier.kind !== 'fresh') return earlier;
   return noTurn ?? noProposalLeft(parts, permitted, found) ?? (await previousMissing(parts, permitted)) ?? (await alreadyDone(parts, permitted)) ?? earlier;
 }

@@ -74,7 +74,7 @@ async function readOne(parts: Parts, { plan, key, scope, args }: Question, until
 
 /** As old as its oldest read. */
 function gathered(plan: ObservationPlan, questions: readonly Question[], replies: readonly (Reply | undefined)[]): Observation {
-  const own = questions.flatMap((question, index) => (question.plan === plan ? [{ ...(replies[index] as Reply), key: question.key }] : []));
+  const own = questions.flatMap((question, index) => (question.plan === plan ? [{ key: question.key, ...(replies[index] as Reply) }] : []));
   const at = Math.min(performance.now(), ...own.map((reply) => reply.at));
   const version = plan.each ? null : (own[0]?.version ?? null);
   const found = own.filter((reply) => reply.value !== null);

@@ -53,7 +53,7 @@ export async function runRead(
   operation.effectReceipt = effect.id;
   progress.decisionReceipt = decision.id;
   const stood = await parts.ledger.record({
-    operation: { ...operation, writeId: randomUUID() }, receipts: [decision, effect], seen, ...marking(call.tool, operation), relaxed: call.tool.durability === 'relaxed',
+    operation: Object.assign(operation, { writeId: randomUUID() }), receipts: [decision, effect], seen, ...marking(call.tool, operation), relaxed: call.tool.durability === 'relaxed',
     repetition: repetition(call),
   });
   progress.pass('route', 'route');

@@ -65,26 +65,24 @@ export async function settleCommitted(run: Run, evidence: Committed, decided?: D
   const retryWith = callAbout(tool, run.dossier.args, failed);
   const undo = before?.compensate ?? undoOf(run, evidence.result);
   const told: Told = {
-    result: evidence.result, states, legal_actions: before?.legal_actions ?? (own === undefined ? [] : run.legalActions(own)),
+    result: evidence.result, states, legal_actions: before?.legal_actions ?? (own === undefined ? [] : run.legalActions(own)), decided: decidedBy(run),
     ...(evidence.owed ? verifyWith(run) : {}),
     ...trustOf(tool, evidence.result),
     ...(partial ? { partial } : {}),
     ...(retryWith ? { retryWith } : {}),
     ...(undo ? { compensate: undo } : {}),
-    decided: decidedBy(run),
   };
   const receipt = effectReceipt(parts, operation, { tool, args: run.dossier.args }, {
     disposition: 'executed', outcome: 'committed', verified: evidence.verified, attempts: operation.attempts, result: evidence.result, states,
     ...(evidence.readback ? { readback: evidence.readback } : {}), ...(evidence.callback ? { callback: evidence.callback } : {}), ...(decided ? { decidedIn: decided.review } : {}), ...(partial ? { partial } : {}),
   });
   return move(run, {
-    ...(decided ? { decided } : {}),
     // What settled before has let its entities go and told its session; a later verification moves and tells nothing.
     from: decided ? ['review'] : settled ? ['committed'] : ['sending', 'accepted', 'unknown'], to: 'committed', outcome: 'committed', verified: evidence.verified, effectSeen: true, reason: null,
     attempts: operation.attempts, answer: told as unknown as StoredAnswer, settle: true, dueInMs: evidence.owed ? firstLookMs : null, release: true,
-    absentInMs: evidence.missingInMs ?? null, receipt, effectReceipt: receipt.id,
-    ...(settled ? {} : { ...seenAfter(run, evidence.aftermath, states), moves, late, ...rememberedAs(run) }),
-    items: itemsDone(run.dossier, partial),
+    absentInMs: evidence.missingInMs ?? null, receipt, effectReceipt: receipt.id, items: itemsDone(run.dossier, partial),
+    ...(decided ? { decided } : {}),
+    ...(settled ? {} : { moves, late, ...seenAfter(run, evidence.aftermath, states), ...rememberedAs(run) }),
     ...(evidence.result === null ? {} : marking(tool, operation)),
     ...undoKeyOf(run, undo),
   });

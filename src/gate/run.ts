@@ -4,6 +4,7 @@ import type { Scope, ToolPlan } from '../contract/plan.js';
 import type { Json } from '../model.js';
 import type { Parts } from './parts.js';
 import type { Dossier, Operation, Transition } from './ports.js';
+import { scopeOf } from './scope.js';
 
 export interface Run {
   parts: Parts;
@@ -26,17 +27,13 @@ export interface Run {
 
 /** Names for expressions over an operation; the caller's roles are not kept and none of these expressions may decide by them. */
 export function runScope({ operation, dossier }: Run): Scope {
-  const subject = operation.subject || null;
-  return {
-    ...(dossier.observed as Scope),
-    args: dossier.args,
-    bound: dossier.bound,
-    principal: { id: operation.principal, tenant: operation.tenant, subject, roles: [] },
-    subject,
-    session: { id: operation.sessionId, untrusted: dossier.untrusted ?? false },
-    operation: { id: operation.upstreamKey },
-    now: new Date(),
-  };
+  const { principal: id, tenant } = operation;
+  const scope = scopeOf({
+    args: dossier.args, bound: dossier.bound, principal: { id, tenant, subject: operation.subject || null, roles: [] },
+    session: { id: operation.sessionId, untrusted: dossier.untrusted ?? false }, operation: { id: operation.upstreamKey },
+  });
+  for (const name of Object.keys(dossier.observed)) if (!Object.hasOwn(scope, name)) scope[name] = dossier.observed[name];
+  return scope;
 }
 
 type Change = Omit<Transition, 'tenant' | 'operationId' | 'writeId' | 'fence'>;
@@ -47,8 +44,9 @@ type Change = Omit<Transition, 'tenant' | 'operationId' | 'writeId' | 'fence'>;
  */
 export async function move(run: Run, change: Change): Promise<boolean> {
   const { operation } = run;
-  const { tenant, id: operationId, fence } = operation;
-  const moved = await run.parts.ledger.transition({ ...change, tenant, operationId, writeId: randomUUID(), fence });
+  const moved = await run.parts.ledger.transition({
+    tenant: operation.tenant, operationId: operation.id, writeId: randomUUID(), fence: operation.fence, ...change,
+  });
   if (!moved) return false;
   operation.state = change.to;
   if (change.outcome !== undefined) operation.outcome = change.outcome;

@@ -13,19 +13,22 @@ interface Known {
   untrusted?: boolean;
 }
 
-export function callScope(known: Known): Scope {
-  const { principal, envelope, untrusted, upstreamKey } = known;
-  const scope: Scope = {
-    args: known.args,
-    bound: known.bound,
-    principal: { id: principal.id, tenant: principal.tenant, subject: envelope.subject || null, roles: principal.roles },
-    subject: envelope.subject || null,
-    session: untrusted === undefined ? { id: envelope.sessionId } : { id: envelope.sessionId, untrusted },
-    now: new Date(),
-  };
-  if (upstreamKey !== undefined) scope.operation = { id: upstreamKey };
-  for (const { name, value } of known.observations ?? []) scope[name] = value;
+export function callScope({ principal, envelope, args, bound, observations, upstreamKey, untrusted }: Known): Scope {
+  const { id, tenant, roles } = principal;
+  const subject = envelope.subject || null;
+  const session = untrusted === undefined ? { id: envelope.sessionId } : { id: envelope.sessionId, untrusted };
+  const scope = scopeOf({ args, bound, principal: { id, tenant, subject, roles }, session, operation: upstreamKey === undefined ? undefined : { id: upstreamKey } });
+  for (const { name, value } of observations ?? []) scope[name] = value;
   return scope;
+}
+
+type Asked = Required<Pick<Scope, 'args' | 'bound' | 'principal' | 'session'>> & Pick<Scope, 'operation'>;
+
+/** Also what an answer tells later has its place: a name that is added to a copy costs as much as the copy several times over. */
+export function scopeOf({ args, bound, principal, session, operation }: Asked): Scope {
+  return {
+    args, bound, principal, subject: principal.subject, session, operation, now: new Date(), status: undefined, headers: undefined, body: undefined, result: undefined,
+  };
 }
 
 /** The scope of a read that the gateway makes on a call's behalf: its own arguments, and its own bindings to the same principal. @throws EvaluationError */

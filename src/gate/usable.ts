@@ -13,13 +13,15 @@ export function mayUse({ catalogue, policy }: Served, principal: Principal, name
 }
 
 /** As this caller is told it. Legal actions were asked of policy when they were found; which of them are on the list says the key that asks. */
-export function offering(served: Served, principal: Principal, { compensate, verify_with: verify, ...answer }: Answer): Answer {
-  return {
-    ...answer,
-    legal_actions: answer.legal_actions.filter((name) => isListed(principal, name)),
-    ...(compensate && mayUse(served, principal, compensate.tool) ? { compensate } : {}),
-    ...(verify && (mayUse(served, principal, verify.tool) ? { verify_with: verify } : { detail: unnamedReader })),
-  };
+export function offering(served: Served, principal: Principal, answer: Answer): Answer {
+  const { compensate, verify_with: verify } = answer;
+  const told = { ...answer, legal_actions: answer.legal_actions.filter((name) => isListed(principal, name)) };
+  if (compensate && !mayUse(served, principal, compensate.tool)) delete told.compensate;
+  if (verify && !mayUse(served, principal, verify.tool)) {
+    delete told.verify_with;
+    told.detail = unnamedReader;
+  }
+  return told;
 }
 
 const unnamedReader = 'It was done and is not confirmed yet; the gateway goes on looking. Ask for this operation again.';
