@@ -30,9 +30,10 @@ const deepestRecursion = 512;
 /**
  * @param limits.maxDepth arrays and objects open at once; 0 admits scalars only, more than 512 counts as 512.
  * @param inexact for what is read and not proposed: an integer that a double cannot carry is then its digits as a string, instead of a
- * refusal, and this is called with its pointer.
+ * refusal, and this is called with what tells its pointer there. A pointer is as long as the keys on its way, so it is put together for whoever
+ * asks: a long key over a list of many such integers would else take seconds and hundreds of megabytes.
  */
-export function parseStrict(text: string, limits: { maxDepth: number }, inexact?: (pointer: string) => void): StrictResult {
+export function parseStrict(text: string, limits: { maxDepth: number }, inexact?: (pointer: () => string) => void): StrictResult {
   const scanner = new Scanner(text, Math.min(limits.maxDepth, deepestRecursion), inexact);
   try {
     return { ok: true, value: scanner.document() };
@@ -95,7 +96,7 @@ class Scanner {
   /** Key or index under way at each open level, null between members; entries at and above `depth` are stale. */
   private readonly path: (string | number | null)[] = [];
 
-  constructor(private readonly text: string, private readonly maxDepth: number, private readonly inexact?: (pointer: string) => void) {}
+  constructor(private readonly text: string, private readonly maxDepth: number, private readonly inexact?: (pointer: () => string) => void) {}
 
   document(): Json {
     this.skipSpace();
@@ -232,7 +233,7 @@ class Scanner {
     if (at === endOfInteger && !Number.isSafeInteger(value)) {
       if (this.inexact) {
         this.at = at;
-        this.inexact(this.pointer());
+        this.inexact(() => this.pointer());
         return text.slice(start, at);
       }
       this.stop('INTEGER_PRECISION', start, 'An integer beyond ±9007199254740991 cannot be carried exactly.');

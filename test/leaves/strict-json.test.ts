@@ -116,11 +116,24 @@ describe('strict JSON: what JSON.parse lets through', () => {
     expect(parse('9007199254740993.0').ok).toBe(true);
   });
 
+  it('costs no more for many such integers under a long key than for exact ones: seconds, when each had its place put into words', () => {
+    const text = (integer: string): string => `{"${'k'.repeat(400_000)}":[${Array.from({ length: 20_000 }, () => integer).join()}]}`;
+    const cpuMs = (integer: string): number => {
+      const given = text(integer);
+      const before = process.cpuUsage();
+      expect(parseStrict(given, limits, () => undefined).ok).toBe(true);
+      const { user, system } = process.cpuUsage(before);
+      return (user + system) / 1000;
+    };
+    const least = (integer: string): number => Math.min(...Array.from({ length: 5 }, () => cpuMs(integer)));
+    expect(least('9007199254740993')).toBeLessThan(20 * least('9007199254740991') + 10);
+  });
+
   it('gives an integer that a double cannot carry as its digits where that is asked for, names its place, and refuses all else as before', () => {
     fc.assert(fc.property(fc.bigInt({ min: -(2n ** 70n), max: 2n ** 70n }), (integer) => {
       const inexact: string[] = [];
       const exact = Number.isSafeInteger(Number(integer));
-      const result = parseStrict(`{"a/b":[0,{"n":${integer}}],"m":1}`, limits, (pointer) => inexact.push(pointer));
+      const result = parseStrict(`{"a/b":[0,{"n":${integer}}],"m":1}`, limits, (pointer) => inexact.push(pointer()));
       expect(result).toStrictEqual({ ok: true, value: { 'a/b': [0, { n: exact ? Number(integer) : String(integer) }], m: 1 } });
       expect(inexact).toEqual(exact ? [] : ['/a~1b/1/n']);
     }), { numRuns: 500 });

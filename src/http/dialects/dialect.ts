@@ -46,6 +46,13 @@ export interface Dialect {
   write(replies: readonly Reply[]): object;
 }
 
+/** Far more than may run. Beyond it the answer would be hundreds of times as large as the turn, and that is no model's turn any more. */
+const maxCalls = 256;
+
+export function moreThanATurn(count: number): Refusal | undefined {
+  return count > maxCalls ? refuse('TOO_MANY_CALLS', `A turn may hold ${maxCalls} calls and this one holds ${count}. None of them ran.`) : undefined;
+}
+
 export function objectOf(value: Json | undefined): JsonObject | null {
   return value !== null && typeof value === 'object' && !Array.isArray(value) ? value : null;
 }

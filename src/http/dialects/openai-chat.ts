@@ -1,7 +1,7 @@
 /** OpenAI Chat Completions, and the many services that speak it. */
 import { isRefusal, type Refusal } from '../../errors.js';
 import type { Json, JsonObject } from '../../model.js';
-import { argumentsText, cutBy, type Dialect, listOf, objectOf, type ProviderCall, type ProviderTurn, type Reply, textOf, wrongAt } from './dialect.js';
+import { argumentsText, cutBy, type Dialect, listOf, moreThanATurn, objectOf, type ProviderCall, type ProviderTurn, type Reply, textOf, wrongAt } from './dialect.js';
 
 /** `stop` too: some services say it of turns with calls, and OpenAI where a call was forced. */
 const whole = ['tool_calls', 'stop'];
@@ -22,6 +22,8 @@ export const openaiChat = {
     }
     const calls = callsOf(message);
     if (calls === null) return wrongAt(`${chosen.at}/message/tool_calls`, 'a list');
+    const tooMany = moreThanATurn(calls.length); // before each of them is read: the smallest are two bytes long
+    if (tooMany) return tooMany;
     const ending = cutBy(chosen.finish, whole, `${chosen.at}/finish_reason`);
     if (isRefusal(ending)) return ending;
     return { id: chosen.id, cut: ending.cut, calls: calls.map((call, index) => readCall(call, `${chosen.at}/message/tool_calls/${index}`)), unanswered: [] };

@@ -4,7 +4,7 @@ import { isRefusal, type Refusal, refuse } from '../../errors.js';
 import type { Json, JsonObject } from '../../model.js';
 import type { TurnCall } from '../../ports.js';
 import { decodeUtf8, findUnstorable, parseStrict, pointerToken } from '../../strict-json.js';
-import { type Dialect, objectOf, type ProviderCall, type ProviderTurn } from './dialect.js';
+import { type Dialect, moreThanATurn, objectOf, type ProviderCall, type ProviderTurn } from './dialect.js';
 
 export interface ReadTurn {
   /** For the gate, which checks ours of the members. */
@@ -16,8 +16,8 @@ export interface ReadTurn {
   unanswered: ProviderTurn['unanswered'];
 }
 
-/** Far more than may run. Beyond it the answer would be hundreds of times as large as the turn, and that is no model's turn any more. */
-const maxCalls = 256;
+/** Of the places of such integers that are remembered; a provider's own are few, if there are any. */
+const pointersBytes = 256 * 1024;
 
 export function readTurn(dialect: Dialect, bytes: Buffer, maxDepth: number): ReadTurn | Refusal {
   const inexact = new Set<string>();
@@ -25,8 +25,8 @@ export function readTurn(dialect: Dialect, bytes: Buffer, maxDepth: number): Rea
   if (isRefusal(body)) return body;
   const turn = dialect.read(body);
   if (isRefusal(turn)) return turn;
-  const count = turn.calls.length;
-  if (count > maxCalls) return refuse('TOO_MANY_CALLS', `A turn may hold ${maxCalls} calls and this one holds ${count}. None of them ran.`);
+  const tooMany = moreThanATurn(turn.calls.length);
+  if (tooMany) return tooMany;
   const members = Object.fromEntries(Object.entries(body).filter(([member]) => !dialect.members.includes(member)));
   const turnId = turnIdOf(turn, members);
   const given = turn.calls.map((call, position) => ({ call, id: call.id ?? mint(turnId, position) }));
@@ -44,12 +44,19 @@ export function readTurn(dialect: Dialect, bytes: Buffer, maxDepth: number): Rea
 function readBody(bytes: Buffer, maxDepth: number, inexact: Set<string>): JsonObject | Refusal {
   const text = decodeUtf8(bytes);
   if (text === null) return refuse('MALFORMED_JSON', 'The body is not valid UTF-8.');
-  const parsed = parseStrict(text, { maxDepth }, (pointer) => inexact.add(pointer));
+  let left = pointersBytes;
+  const parsed = parseStrict(text, { maxDepth }, (pointer) => {
+    if (left < 0) return;
+    const at = pointer();
+    left -= at.length;
+    inexact.add(at);
+  });
   if (!parsed.ok) {
     return refuse(parsed.code, `${parsed.message} (at character ${parsed.position}).`, {
       errors: [{ pointer: parsed.pointer, code: parsed.code.toLowerCase(), message: parsed.message }],
     });
   }
+  if (left < 0) return refuse('INTEGER_PRECISION', 'The turn holds more integers beyond ±9007199254740991 than can be told apart.');
   return objectOf(parsed.value) ?? refuse('INVALID_ENVELOPE', 'The body is not an object.', { errors: [{ pointer: '', code: 'type', message: 'Send one JSON object.' }] });
 }
 
