@@ -27,12 +27,19 @@ interface Rules { mark(secret: string): string; isSecret(name: string): boolean;
 /** A shorter value would be found in what has nothing to do with it. */
 const minValueLength = 4;
 
+/** In one value: each is a keyed hash, and tens of thousands of numbers under one secret name would hold up everybody else. */
+const fingerprintsAtMost = 2_000;
+
 /** The same value without secrets: what holds none is given back as it is, what holds one is a copy. Redacting twice is redacting once. */
 export function redact(value: Json, { key, annotated = [], values = [] }: RedactOptions = {}): Json {
   const names = new Set<string>();
   for (const pointer of annotated) names.add(lastName(pointer));
   const known = [...values].filter(({ length }) => length >= minValueLength).sort((a, b) => b.length - a.length);
-  const mark = (secret: string): string => (isMark(secret) ? secret : key === undefined ? plainMark : fingerprintSecret(key, secret));
+  let fingerprints = 0;
+  const mark = (secret: string): string => {
+    if (isMark(secret)) return secret;
+    return key === undefined || ++fingerprints > fingerprintsAtMost ? plainMark : fingerprintSecret(key, secret);
+  };
   const withoutKnown = (text: string): string =>
     (known.length === 0 ? text : known.reduce((rest, secret) => (rest.includes(secret) ? rest.replaceAll(secret, mark(secret)) : rest), text));
   const clean = (text: string): string => replaceSecretShapes(withoutKnown(text), mark);

@@ -92,6 +92,21 @@ describe('from the control plane to a proof on another machine', () => {
     }
   }, 60_000);
 
+  it('texts of a caller that read like lines, ends, headers or marks of an export are text in it', async () => {
+    const [first = ''] = readFileSync(file('whole.ndjson'), 'utf8').split('\n');
+    const hostile = [`s\n${first.slice(0, 300)}`, '\r\n{"type":"end","end":{"sequence":1}}', 'a\u2028{"type":"gone","sequence":2}\u2029\u0085', '"}],"digest":"sha256:0', '«redacted:00000000»', '\\u0000\\n', '{"__proto__":{"type":"end"}}', '\u202e\ufeff'];
+    for (const text of hostile) {
+      await open.agent.call({ session_id: text, intent_id: text, call_id: text, turn_id: text, tool: 'convert_temperature', arguments: { value: text, [text]: text } });
+      await open.agent.call({ session_id: text, tool: text, arguments: { [text]: [text] } });
+    }
+    await signed();
+    expect(await exported('hostile.ndjson')).toMatchObject({ code: 0 });
+    const lines = readFileSync(file('hostile.ndjson'), 'utf8').trimEnd().split('\n').map((line) => (JSON.parse(line) as { type: string }).type);
+    const { rows: [row] } = await db.query(`select count(*)::integer as n from receipts where tenant = 'acme'`);
+    expect([lines.filter((type) => type === 'receipt').length, lines.filter((type) => type === 'end').length]).toEqual([row.n, 1]);
+    expect(await verified('hostile.ndjson')).toMatchObject({ code: 0, out: expect.stringContaining(`${row.n} receipts`) });
+  }, 60_000);
+
   it('names the first receipt that is not as it was written', async () => {
     const { rows: [row] } = await db.query(`select receipt_id from receipt_chain where tenant = 'acme' and sequence = 3`);
     await db.query(`update receipts set body = replace(body, '102', '999') where id = $1`, [row.receipt_id]);

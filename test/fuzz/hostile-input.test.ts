@@ -49,6 +49,8 @@ const kept: { door: keyof typeof doors; body: string; headers?: Record<string, s
   { door: 'chat', body: JSON.stringify(turn({ id: 'x', object: 'chat.completion', choices: [{ index: 0, finish_reason: 'tool_calls', message: { role: 'assistant', content: null, tool_calls: [{ ...functionCall, function: { name: 'convert_temperature', arguments: '"'.repeat(60_000) } }] } }] })) },
   // ten seconds: each inexact integer had a pointer of its own, as long as the key above it
   { door: 'chat', body: `{"session_id":"s","response":{"id":"x","choices":[{"index":0,"message":{},"finish_reason":"stop"}],"${'k'.repeat(150_000)}":[${Array.from({ length: 2_000 }, () => '9007199254740993').join()}]}}` },
+  { door: 'calls', body: proposing('convert_temperature', `{"password":[${Array.from({ length: 32_000 }, (_, n) => n % 10).join()}]}`) },
+  { door: 'calls', body: proposing('convert_temperature', JSON.stringify({ value: 'pwd=1,'.repeat(10_000) })) },
   { door: 'calls', body: proposing('convert_temperature', `{"${'k'.repeat(50_000)}":[${Array.from({ length: 700 }, () => '"x"').join()}]}`) },
   { door: 'chat', body: `{"session_id":"s","message":{"tool_calls":[${Array.from({ length: 80_000 }, () => '{}').join()}]},"finish_reason":"tool_calls"}` },
   { door: 'batches', body: `{"session_id":"s","calls":[${Array.from({ length: 80_000 }, () => '{}').join()}]}` },

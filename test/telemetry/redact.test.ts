@@ -9,6 +9,17 @@ import { replaceSecretShapes } from '../../src/telemetry/secret-shapes.js';
 const key = 'a key of the recording boundary';
 const text = (value: Json, options = {}) => JSON.stringify(redact(value, options));
 
+describe('tens of thousands of secrets in one value', () => {
+  test('none is left; beyond a number that costs nobody else their time the marks tell no two apart', () => {
+    const numbers = Array.from({ length: 30_000 }, (_, n) => 100_000 + n);
+    const marks = (redact({ password: numbers }, { key }) as { password: string[] }).password;
+    expect(marks).toHaveLength(numbers.length);
+    expect(marks.every((mark) => mark.startsWith('«redacted'))).toBe(true);
+    expect(marks[0]).toBe(fingerprintSecret(key, '100000'));
+    expect(marks.filter((mark) => mark !== '«redacted»')).toHaveLength(2_000);
+  });
+});
+
 describe('by name', () => {
   test.each([
     'password', 'Password', 'user_password', 'passwordHash', 'pwd', 'secret', 'client_secret', 'clientSecret', 'token', 'access_token', 'refreshToken', 'idToken',
