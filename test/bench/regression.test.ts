@@ -11,7 +11,7 @@ import { promisify } from 'node:util';
 import { expect, test } from 'vitest';
 import { projectFile } from '../../src/project.js';
 
-const limits = { gateway: 14, postgres: 7, guard: 1 };
+const limits = { gateway: 11, postgres: 5, guard: 1 };
 
 interface Slice { system: string; calls: number; errors: number; cpuMs: { gateway: number; engine: number } }
 
