@@ -1,4 +1,5 @@
 /** The `callgate` command: one file per subcommand. */
+import { endsSoon } from './short-lived.js';
 import { UsageError } from './usage.js';
 
 const usage = `callgate: the model proposes; Callgate decides, executes at most once, and can prove what happened.
@@ -57,6 +58,9 @@ const commands: Record<string, () => Promise<(args: string[]) => Promise<number>
   demo: async () => (await import('./demo.js')).demo,
 };
 
+/** They go on until they are stopped. */
+const serving = new Set(['serve', 'dev', 'demo']);
+
 const [name, ...args] = process.argv.slice(2);
 const command = name === undefined ? undefined : commands[name];
 if (!command) {
@@ -64,6 +68,7 @@ if (!command) {
   (asked ? console.log : console.error)(asked ? usage : `callgate: there is no command \`${name}\`.\n\n${usage}`);
   process.exit(asked ? 0 : 2);
 }
+if (!serving.has(name as string)) endsSoon();
 try {
   const code = await (await command())(args);
   process.stdout.write('', () => process.exit(code)); // a connection that does not close must not keep the process

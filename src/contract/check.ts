@@ -69,7 +69,7 @@ function checkExamples({ source, args, file, path }: ToolEntry, { predicates }: 
   if (!args || predicates.some(({ expression }) => expression.type === unknownType)) return;
   const relations = predicates.filter(({ expression }) => isRelation(expression));
   const refusal = (given: JsonObject): string | undefined => {
-    const verdict = args.check(given);
+    const verdict = args.checkOnce(given);
     if (verdict.ok) return relations.find(({ expression }) => !holds(expression, verdict.args))?.expression.source;
     const [first] = verdict.errors;
     const bound = Object.keys(source.bind ?? {}).find((name) => first?.pointer === `/${name}`);

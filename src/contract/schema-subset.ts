@@ -12,7 +12,7 @@ export interface SchemaProblem {
   message: string;
 }
 
-const annotations = ['$schema', '$comment', 'title', 'description', 'default', 'examples', 'deprecated', 'readOnly', 'writeOnly'];
+export const annotations = ['$schema', '$comment', 'title', 'description', 'default', 'examples', 'deprecated', 'readOnly', 'writeOnly'];
 const assertions = [
   'type',
   'enum',

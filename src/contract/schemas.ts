@@ -3,6 +3,7 @@ import { Ajv2020, type ErrorObject, type ValidateFunction } from 'ajv/dist/2020.
 import formatsPlugin from 'ajv-formats';
 import type { FieldError, Json, JsonObject } from '../model.js';
 import { parseStrict } from '../strict-json.js';
+import { evidentlyAdmits } from './evident.js';
 import { fieldErrors } from './field-errors.js';
 import { linearPattern } from './linear-pattern.js';
 import type { ArgumentsVerdict } from './plan.js';
@@ -22,6 +23,13 @@ export interface Validator {
   holds(value: Json): boolean;
   /** Everything that is wrong with a value that does not hold. */
   errors(value: Json): ErrorObject[];
+}
+
+export interface CompiledArguments {
+  readonly schema: JsonObject;
+  check(value: JsonObject): ArgumentsVerdict;
+  /** The same verdict; generates nothing for a value that is evidently admitted. */
+  checkOnce(value: JsonObject): ArgumentsVerdict;
 }
 
 export class InvalidSchema extends Error {
@@ -59,10 +67,11 @@ export class SchemaCompiler {
   }
 
   /** @param schema the schema as it is written; the closed form is what gets compiled. */
-  arguments(schema: JsonObject, coerce: 'none' | 'lossless'): { schema: JsonObject; check(value: JsonObject): ArgumentsVerdict } {
+  arguments(schema: JsonObject, coerce: 'none' | 'lossless'): CompiledArguments {
     const closed = close(schema) as JsonObject;
     const validator = this.validator(closed);
-    return { schema: closed, check: (value) => checkArguments(closed, validator, value, coerce) };
+    const check = (value: JsonObject): ArgumentsVerdict => checkArguments(closed, validator, value, coerce);
+    return { schema: closed, check, checkOnce: (value) => (evidentlyAdmits(closed, value) ? { ok: true, args: value, repaired: [] } : check(value)) };
   }
 
   result(schema: JsonObject): (value: Json) => { result: Json } | null {

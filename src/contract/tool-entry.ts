@@ -6,13 +6,12 @@ import { Findings } from './findings.js';
 import type { ToolPlan } from './plan.js';
 import type { Path } from './pointer.js';
 import { isSchemaObject, schemaProblems, type Use } from './schema-subset.js';
-import { InvalidSchema, type SchemaCompiler } from './schemas.js';
+import { type CompiledArguments, InvalidSchema, type SchemaCompiler } from './schemas.js';
 import { checkShape } from './shape.js';
 import type { SourceFile } from './source.js';
 import { mentionsEnvironment } from './upstream.js';
 
 type Mutable<T> = { -readonly [K in keyof T]: T[K] };
-type Arguments = ReturnType<SchemaCompiler['arguments']>;
 
 export interface ToolEntry {
   readonly name: string;
@@ -28,7 +27,7 @@ export interface ToolEntry {
   readonly errorBody: CelType;
   /** Of what `async.accepted` reads. */
   readonly acceptedBody: CelType;
-  readonly args: Arguments | null;
+  readonly args: CompiledArguments | null;
   readonly admitResult: ToolPlan['admitResult'] | null;
   /** Filled while compiling, so that plans can refer to one another in circles (a read observes the entity that it serves). */
   readonly plan: Mutable<ToolPlan>;

@@ -32,6 +32,13 @@ export function actionsOf(policy: PolicyJson): string[] | null {
   return 'entity' in action ? [idOf(action.entity)] : null;
 }
 
+/** Every action that a policy names anywhere, in its head or in a condition. */
+export function actionsNamed(node: unknown): string[] {
+  if (typeof node !== 'object' || node === null) return [];
+  const { type, id } = node as { type?: unknown; id?: unknown };
+  return type === 'Action' && typeof id === 'string' ? [id] : Object.values(node).flatMap(actionsNamed);
+}
+
 /** `resource == order::"O-417"` and `resource in …`, as against a bare `resource` or `resource is order`. */
 function headNamesResource({ resource }: PolicyJson): boolean {
   return !(resource.op === 'All' || (resource.op === 'is' && !('in' in resource && resource.in)));

@@ -21,8 +21,10 @@ export interface PolicySchema {
   readonly principal: RecordType;
   readonly tool: RecordType;
   readonly entities: ReadonlyMap<string, RecordType>;
-  readonly actions: ReadonlyMap<string, { readonly args: RecordType; readonly entity: string | null }>;
+  readonly actions: ReadonlyMap<string, ActionShape>;
 }
+
+interface ActionShape { readonly args: RecordType; readonly entity: string | null }
 
 const principal = record({ tenant: cedarString, subject: cedarString, roles: cedarStrings });
 const tool = record({ effect: cedarString });
@@ -30,7 +32,7 @@ export const nothing = record({});
 
 export function policySchemaOf(tools: Iterable<Governed>): PolicySchema {
   const entities = new Map<string, RecordType>();
-  const actions = new Map<string, { args: RecordType; entity: string | null }>();
+  const actions = new Map<string, ActionShape>();
   for (const { name, argsSchema, entity } of tools) {
     actions.set(name, { args: recordOf(argsSchema) ?? nothing, entity: entity?.name ?? null });
     if (!entity || !(entity.kept || entity.observation?.tool)) continue;
@@ -92,6 +94,20 @@ function both(one: RecordType, other: RecordType): RecordType {
     else members.set(name, { type: type.type, required: (a?.required ?? false) && (b?.required ?? false) });
   }
   return { kind: 'Record', members, leftOut };
+}
+
+/**
+ * Of tools that no policy can tell apart, one alone: tools that none names, on one entity, with the same types in what is read of their
+ * arguments. A policy is valid for all of them or for none.
+ */
+export function toldApart(schema: PolicySchema, named: ReadonlySet<string>, read: ReadonlySet<string> | 'all'): PolicySchema {
+  const kept = new Map<string, [string, ActionShape]>();
+  for (const [name, { args, entity }] of schema.actions) {
+    const seen = read === 'all' ? args : { ...args, members: new Map([...args.members].filter(([member]) => read.has(member))) };
+    const key = JSON.stringify(named.has(name) ? [name] : [entity, cedarJson(seen)]);
+    if (!kept.has(key)) kept.set(key, [name, { args: seen, entity }]);
+  }
+  return { ...schema, actions: new Map(kept.values()) };
 }
 
 /** The questions that are put to policies: whether a tool may be used at all, and whether on this resource. */

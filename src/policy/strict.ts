@@ -1,9 +1,9 @@
 /** Policies held against the schema that the contracts give (schema.ts), before any call is decided by them: Cedar's strict mode, and more. */
 import { validate, type ValidationError } from '@cedar-policy/cedar-wasm/nodejs';
 import type { CedarType, RecordType } from './cedar-type.js';
-import { actionsOf, pathsIn, resourceTypeOf } from './footprint.js';
+import { actionsNamed, actionsOf, footprintOf, pathsIn, resourceTypeOf } from './footprint.js';
 import type { Policy, PolicyProblem } from './read.js';
-import { cedarSchema, contextOf, nothing, type PolicySchema, type Question } from './schema.js';
+import { cedarSchema, contextOf, nothing, type PolicySchema, type Question, toldApart } from './schema.js';
 
 /**
  * `unknown`: a name that no contract has. `uncarried`: one that has no Cedar type. `type`: operands that do not fit. `unguarded`: an
@@ -12,8 +12,15 @@ import { cedarSchema, contextOf, nothing, type PolicySchema, type Question } fro
 export type StrictKind = 'unknown' | 'uncarried' | 'type' | 'unguarded' | 'never';
 export interface StrictProblem extends PolicyProblem { kind: StrictKind }
 
+/** Cedar goes through every action for every policy. Only where something is wrong has it to say so of each that it is wrong of. */
 export function strictProblems(policies: readonly Policy[], schema: PolicySchema): StrictProblem[] {
   if (policies.length === 0) return [];
+  const written = policies.map(({ json }) => json);
+  const few = toldApart(schema, new Set(actionsNamed(written)), footprintOf(written).args);
+  return problemsUnder(policies, few).length === 0 ? [] : problemsUnder(policies, schema);
+}
+
+function problemsUnder(policies: readonly Policy[], schema: PolicySchema): StrictProblem[] {
   const verdicts = (['tool', 'resource'] as const).map((question) => verdictsOf(policies, schema, question));
   return policies.flatMap((policy, index) => {
     const errors = verdicts.flatMap(({ errors: found }) => found.get(index) ?? []);
@@ -25,7 +32,7 @@ export function strictProblems(policies: readonly Policy[], schema: PolicySchema
 
 interface Verdicts { errors: Map<number, ValidationError['error'][]>; impossible: Set<number> }
 
-/** Cedar goes through every action for every policy, so those whose head is about the other kind of resource are not shown to it. */
+/** Policies whose head is about the other kind of resource are not shown to it. */
 function verdictsOf(policies: readonly Policy[], schema: PolicySchema, question: Question): Verdicts {
   const concerned = policies.map(({ json }) => {
     const type = resourceTypeOf(json);

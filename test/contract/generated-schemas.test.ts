@@ -1,9 +1,13 @@
 /** Validators are generated at their first use, so whatever could stop that has to be found while the contract compiles. */
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
+import { evidentlyAdmits } from '../../src/contract/evident.js';
 import { admittedFormats, schemaProblems } from '../../src/contract/schema-subset.js';
 import { SchemaCompiler, type Validator } from '../../src/contract/schemas.js';
 import type { Json, JsonObject } from '../../src/model.js';
+import { compileFolder } from '../../src/contract/compile.js';
+import { catalogueOf, retailFolder } from './fixture.js';
+import { guess, object } from './views/random-schemas.js';
 
 const codes = (schema: JsonObject): string[] => schemaProblems({ type: 'object', ...schema }, 'args').map(({ code, path }) => `${code} ${path.join('.')}`);
 
@@ -92,4 +96,29 @@ test('whatever is found to be valid is generated, and gives a verdict on any val
     { numRuns: 1000 },
   );
   expect(generated).toBeGreaterThan(100);
+});
+
+const withoutCombinations = object(1).map(({ properties, required = [] }) => ({ type: 'object', properties, required }) as JsonObject);
+
+test('what is evident without a validator is what the validator says, and the examples of the example are', () => {
+  const seen = { evident: 0, refused: 0 };
+  const schemas = new SchemaCompiler();
+  fc.assert(
+    fc.property(fc.oneof(object(1), withoutCombinations), fc.infiniteStream(fc.nat(1_000)), (schema, picks) => {
+      if (schemaProblems(schema, 'args').length > 0) return;
+      const { schema: closed, check, checkOnce } = schemas.arguments(schema, 'none');
+      for (let round = 0; round < 5; round++) {
+        const value = guess(schema, schema, (bound) => (picks.next().value as number) % bound) as JsonObject;
+        const verdict = check(value);
+        expect(checkOnce(value)).toEqual(verdict);
+        if (evidentlyAdmits(closed, value)) seen.evident++;
+        else if (!verdict.ok) seen.refused++;
+      }
+    }),
+    { numRuns: 500 },
+  );
+  expect(seen.evident).toBeGreaterThan(100);
+  expect(seen.refused).toBeGreaterThan(100);
+  const examples = [...catalogueOf(compileFolder(retailFolder, {})).tools.values()].flatMap(({ argsSchema, examples: shown }) => shown.map(({ args }) => evidentlyAdmits(argsSchema, args)));
+  expect(new Set(examples)).toEqual(new Set([true]));
 });

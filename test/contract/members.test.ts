@@ -3,6 +3,7 @@
  * contract of ours says is one of which nobody knows whether it still means anything.
  */
 import { readFileSync } from 'node:fs';
+import { Ajv2020 } from 'ajv/dist/2020.js';
 import { expect, test } from 'vitest';
 import { compileFolder } from '../../src/contract/compile.js';
 import type { ToolPlan } from '../../src/contract/plan.js';
@@ -15,6 +16,10 @@ import { catalogueOf, folderWith, retailFolder } from './fixture.js';
 import { warehouseFolder } from './warehouse.js';
 
 const published = JSON.parse(readFileSync(projectFile('schemas', 'contract.schema.json'), 'utf8')) as JsonObject;
+
+test('the published schema is valid by the meta-schema, which nothing checks when it is used', () => {
+  expect(new Ajv2020().validateSchema(published)).toBe(true);
+});
 
 /** What no other contract of ours needs. */
 const others = `

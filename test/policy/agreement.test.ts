@@ -14,7 +14,7 @@ import type { CedarType, RecordType } from '../../src/policy/cedar-type.js';
 import type { PolicyRequest } from '../../src/policy/decision.js';
 import { readPolicies } from '../../src/policy/read.js';
 import { cedarSchema, contextOf, type Governed, policySchemaOf, type PolicySchema } from '../../src/policy/schema.js';
-import { strictProblems } from '../../src/policy/strict.js';
+import { type StrictProblem, strictProblems } from '../../src/policy/strict.js';
 import { argumentSchemas, guess, isEndless } from '../contract/views/random-schemas.js';
 import { object, schemaOf } from './governed.js';
 
@@ -103,6 +103,47 @@ test('a policy that is valid in strict mode never fails when it is asked', () =>
     }
   }), { numRuns: 100 });
   expect(decided).toBeGreaterThanOrEqual(100);
+}, 60_000);
+
+/** Tools that differ in what policies can see of them, and some that do not. */
+const shapes: JsonObject[] = [
+  object({ amount: { type: 'integer' } }), object({ amount: { type: 'integer' } }, ['amount']), object({ amount: { type: 'string' } }),
+  object({ amount: { type: 'integer' }, note: { type: 'string' } }, ['note']), object({ amount: { type: ['string', 'integer'] } }), object({}),
+];
+const several = fc.array(fc.tuple(fc.constantFrom(...shapes), fc.constantFrom('thing', 'other', undefined)), { minLength: 1, maxLength: 8 });
+const catalogues = several.map((tools) => schemaOf(
+  Object.fromEntries(tools.map(([args, entity], n) => [`act_${n}`, { args, ...(entity ? { entity } : {}) }])),
+  { thing: object({ owner: { type: 'string' } }, ['owner']), other: object({ owner: { type: 'integer' } }, ['owner']) },
+));
+const heads = fc.constantFrom(
+  'principal, action, resource', 'principal, action, resource is thing', 'principal, action, resource is Tool', 'principal, action == Action::"act_0", resource',
+  'principal, action in [Action::"act_0", Action::"act_2"], resource is thing',
+);
+const tests = fc.constantFrom(
+  'context.args.amount > 3', 'context.args has amount && context.args.amount > 3', 'context.args has note', 'context.args.note == "a"',
+  'context.args has nothing', 'context.args == context.args', 'context.untrusted', 'resource.owner == "a"', 'resource is thing && resource.owner == "a"',
+  'action == Action::"act_1" && context.args.amount > 3', 'action != Action::"act_1"', 'action == Action::"act_9"', 'false',
+);
+const policyTexts = fc.array(fc.tuple(heads, tests).map(([head, test]) => `forbid (${head}) when { ${test} };`), { minLength: 1, maxLength: 2 });
+
+/** In which order, and of which of several tools, Cedar says something is not always the same. */
+function places(problems: readonly StrictProblem[]): string[] {
+  return [...new Set(problems.map(({ file, line, column, kind }) => `${file}:${line}:${column} ${kind}`))].sort();
+}
+
+test('tools that no policy tells apart are checked as one, and nothing that is wrong with a policy is missed', () => {
+  const seen = { wrong: 0, right: 0 };
+  fc.assert(fc.property(catalogues, policyTexts, (schema, texts) => {
+    const { policies } = readPolicies([{ file: 'p.cedar', text: texts.join('\n') }]);
+    const told = strictProblems(policies, schema);
+    // A policy that names every tool tells all of them apart.
+    const names = [...schema.actions.keys()].map((name) => `Action::"${name}"`).join(', ');
+    const naming = `forbid (principal, action in [${names}], resource) when { context.untrusted };`;
+    const { policies: all } = readPolicies([{ file: 'p.cedar', text: texts.join('\n') }, { file: 'all.cedar', text: naming }]);
+    expect(places(told)).toEqual(places(strictProblems(all, schema)));
+    seen[told.length > 0 ? 'wrong' : 'right']++;
+  }), { numRuns: 300 });
+  expect(Math.min(seen.wrong, seen.right)).toBeGreaterThan(20);
 }, 60_000);
 
 test('a schema without a Cedar type is left out with its reason, and what is beside it is kept', () => {
