@@ -44,6 +44,11 @@ const kept: Buffer[] = [
   Buffer.from('GET * HTTP/1.1\r\nhost: x\r\n\r\n'), Buffer.from('OPTIONS * HTTP/1.1\r\nhost: x\r\n\r\n'), Buffer.from('CONNECT elsewhere:443 HTTP/1.1\r\nhost: elsewhere\r\n\r\n'), Buffer.from('GET /v1/tools HTTP/1.1\r\n\r\n'), Buffer.from('POST /v1/calls HTTP/1.1\r\nhost: x\r\nexpect: 200-ok\r\n\r\n'),
 ];
 
+/** Half a second: a pattern with two places for the same spaces. */
+const spaces = ['prefer: a', 'prefer: wait=', 'content-type: application/json', 'authorization: Bearer a', 'traceparent: 00'].map((begin) => `${begin}${' '.repeat(15_000)}x`);
+
+const spaced = (head: Head, field: string): Head => ({ ...head, fields: [...head.fields.filter((one) => !one.startsWith(field.slice(0, field.indexOf(':')))), field] });
+
 const leaks = /\n {4}at |node:internal|node_modules|ECONN|HPE_|select .* from |insert into|postgres|\bcg_[0-9A-Za-z]{8}/i;
 const statuses = new Set<number>([200, ...Object.values(problems).map(({ status }) => status)]);
 
@@ -75,7 +80,7 @@ describe.each(['agent', 'control'] as const)('bytes at the %s listener', (plane)
     for (const head of doors[plane]()) expect((await exchange(ports[plane], bytesOf(head), 3_000)).replies[0]?.status, head.target).toBeLessThan(500);
     await fc.assert(fc.asyncProperty(damagedHeads(doors[plane]()), async (bytes) => {
       for (const { status } of await survives(ports[plane], bytes)) seen.set(status, (seen.get(status) ?? 0) + 1);
-    }), { numRuns: runs, examples: kept.map((bytes): [Buffer] => [bytes]) });
+    }), { numRuns: runs, examples: [...kept, ...spaces.map((field) => bytesOf(spaced(doors[plane]()[0] as Head, field)))].map((bytes): [Buffer] => [bytes]) });
     expect(seen.size).toBeGreaterThan(2);
     expect(seen.get(400)).toBeGreaterThan(runs / 20);
     expect((await open.agent.get('/v1/tools')).http).toBe(200);

@@ -240,6 +240,12 @@ describe('the state of the world', () => {
     await noWrites();
   });
 
+  it('a rule about approvals that cannot be evaluated asks for one: it is never taken as false', async () => {
+    const at = await gatewayWith(contractsWith([settle, ['when: args.amount > 10000, by: application', 'when: 100 / (order.refundable - order.refundable) > 1, by: application']]));
+    expect(await credit({}, {}, by(house.keys.agent, at))).toMatchObject({ http: 202, disposition: 'approval_required' });
+    await noWrites();
+  });
+
   it('an observation that cannot be made is `failed`, to be retried with the same ids, and nothing is written', async () => {
     await house.shop.fault({ tool: 'get_order', kind: 'commit_then_500', times: 10 });
     const answer = await credit({}, { call_id: 'c-1' });
