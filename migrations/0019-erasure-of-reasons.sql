@@ -1,4 +1,4 @@
--- As before, and what a person wrote as the reason of a decision in a review goes too.
+-- As before, and what a person wrote as the reason of a decision goes too.
 create or replace function erase_contents(of_tenant text, notice text) returns integer
 language sql security definer set search_path from current as $$
   with span as materialized (
@@ -30,7 +30,7 @@ language sql security definer set search_path from current as $$
     where o.tenant = of_tenant and o.operation_id = any (array(select n.operation_id from named n)) and o.sealed_answer is not null
   ),
   summaries as (
-    update approvals a set summary = ''
+    update approvals a set summary = '', ended_because = case when ended_because is not null then '' end
     where a.tenant = of_tenant and a.operation_id = any (array(select n.operation_id from named n))
   ),
   reasons as (

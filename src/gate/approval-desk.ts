@@ -105,12 +105,12 @@ async function carryOut(parts: Parts, of: ApprovalCase, person: Principal, verdi
   return approved !== null;
 }
 
-async function end(parts: Parts, { operation }: ApprovalCase, person: Principal, { decision, reason = '' }: ApprovalVerdict, receipt: Receipt): Promise<boolean> {
+async function end(parts: Parts, { operation }: ApprovalCase, person: Principal, { decision }: ApprovalVerdict, receipt: Receipt): Promise<boolean> {
   const from = operation.state === 'approved' ? 'approved' : 'parked';
   const code = decision === 'reject' ? 'APPROVAL_REJECTED' : 'APPROVAL_REVOKED';
   const moved = await parts.ledger.transition({
     tenant: operation.tenant, operationId: operation.id, writeId: randomUUID(), fence: operation.fence, unexpired: from === 'parked',
-    approvalEnded: { by: person.id, because: reason },
+    approvalEnded: { by: person.id, because: String(receipt.body['because']) },
     ...unsentEnding(parts, operation, { kind: 'unsent', from, code, detail: decision === 'reject' ? 'The approval was refused. The call was not sent.' : 'The approval was taken back. The call was not sent.', receipt }),
   });
   if (moved) announceSettled(parts, operation);

@@ -14,8 +14,8 @@ import { leftOf, openRun } from './open-run.js';
 import type { Parts } from './parts.js';
 import type { Decided, ReviewCase, ReviewDecision, Reviews } from './ports.js';
 import { provesAbsence, type ReadBack, readBack } from './read-back.js';
-import { effectReceipt, personReceipt } from './receipts.js';
-import { evidenceDigest, options, renderReview } from './review-case.js';
+import { effectReceipt, personReceipt, redacted } from './receipts.js';
+import { evidenceDigest, options, renderReview, undoIn } from './review-case.js';
 import { orderUndo } from './review-undo.js';
 import { settleCommitted, settleEnded } from './route.js';
 import { move, type Run } from './run.js';
@@ -26,7 +26,11 @@ const askMs = 2_000;
 export function openReviewDesk(parts: Parts, reviews: Reviews): ReviewDesk {
   const rendered = async (of: ReviewCase): Promise<JsonObject> => {
     const catalogue = await parts.catalogueOf(of.operation.catalogueDigest);
-    return renderReview(of, catalogue?.tools.get(of.operation.tool) ?? null);
+    const tool = catalogue?.tools.get(of.operation.tool) ?? null;
+    const undo = undoIn(of);
+    // the call that takes it back is made of what the contract keeps secret as well
+    const annotated = [...(tool?.redact ?? []), ...(undo ? (catalogue?.tools.get(undo.tool)?.redact ?? []) : [])];
+    return redacted(parts, renderReview(of, tool), annotated, { ...undo?.arguments, ...of.operation.dossier?.args });
   };
   return {
     list: (tenant, filter) => reviews.list(tenant, filter),
@@ -168,5 +172,5 @@ function decisionOf(run: Run, of: ReviewCase, person: Principal, verdict: Review
       readback: seen.found === 'nothing' ? null : { found: seen.found, ...seen.evidence },
     },
   });
-  return { review: of.id, decision: verdict.decision, by: person.id, because: verdict.reason, receipt };
+  return { review: of.id, decision: verdict.decision, by: person.id, because: String(receipt.body['because']), receipt };
 }
