@@ -11,8 +11,22 @@ import type { Parts } from './parts.js';
 import { callScope } from './scope.js';
 import { bindResults } from './session-results.js';
 
-/** `guarded`: another effect is open on one of them, so nothing is worth observing before it has settled. */
-export async function identifyLate(parts: Parts, call: FreshCall): Promise<'identified' | 'guarded' | Refusal> {
+type Identified = 'identified' | 'guarded' | Refusal;
+
+/**
+ * `guarded`: another effect is open on one of them, so nothing is worth observing before it has settled. Asked before each wave of observations;
+ * a promise only where there is something to find out.
+ */
+export function identifyLate(parts: Parts, call: FreshCall): Identified | Promise<Identified> {
+  return nothingIsLate(call) ? 'identified' : findLate(parts, call);
+}
+
+function nothingIsLate({ tool, entities, guards, resultsBound, unbound }: FreshCall): boolean {
+  return resultsBound && unbound === null && entities.length === entitiesOf(tool).length
+    && entities.every(({ plan, key }) => !plan.kept && (tool.effect === 'none' || guards.some((guard) => guard.key === key)));
+}
+
+async function findLate(parts: Parts, call: FreshCall): Promise<Identified> {
   for (;;) {
     await bindResults(parts, call);
     const found = identified(call);
