@@ -12,6 +12,7 @@ const poolSize = 20;
 
 /** @returns a system, as `open` of systems.mjs has them; `write` says what one write to it looks like. */
 export function openPeer(house, name, write) {
+  mustBeInstalled();
   return name === 'dbos' ? openDbos(house, write) : openRestate(house, name, write);
 }
 
@@ -54,6 +55,15 @@ async function openRestate(house, name, write) {
 }
 
 const requirePeer = createRequire(here('package.json'));
+
+function mustBeInstalled() {
+  try {
+    requirePeer.resolve('@dbos-inc/dbos-sdk');
+    serverProgram();
+  } catch (error) {
+    throw new Error('the peers are not installed: `npm run bench:peers` does that, where there are packages for this platform', { cause: error });
+  }
+}
 
 /** The program itself, so that it is what is weighed and ended: its npm command is a script that starts it. */
 function serverProgram() {

@@ -19,7 +19,7 @@ test('the CPU of a write, of its commits and of its guard stay within their rati
   const folder = await mkdtemp(join(tmpdir(), 'callgate-regression-'));
   try {
     const file = join(folder, 'result.json');
-    const options = ['--only', 'naive,callgate', '--kinds', 'write,guard', '--clients', '64', '--seconds', '1.5', '--rounds', '2', '--warm', '8', '--json', file];
+    const options = ['--only', 'naive,callgate', '--kinds', 'write,guard', '--clients', '64', '--seconds', '1.2', '--rounds', '2', '--warm', '6', '--json', file];
     // Whether the bars of the short run are met says nothing: its exit code does not count.
     await promisify(execFile)(process.execPath, [projectFile('bench', 'run.mjs'), ...options]).catch(() => undefined);
     const { slices, guard } = JSON.parse(await readFile(file, 'utf8')) as { slices: Slice[]; guard: { cpuMs: { p50: number } } };
