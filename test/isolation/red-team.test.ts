@@ -54,7 +54,8 @@ let amounts = 100;
 
 describe('a second effect', () => {
   it('is not to be had by spelling the call differently, at every door of both replicas at once', async () => {
-    const amount = (amounts += 10);
+    amounts += 10;
+    const amount = amounts;
     const turn = { session: unique('s'), intent: unique('i') };
     const sent = await Promise.all(doors.flatMap(([path, body], door) => spellings.map((spell, n) => at(door + n).post(path, body({ ...turn, call: `c-${door}-${n}` }, spell(amount)), { prefer: 'wait=40' }))));
     const answers = sent.flatMap(answersIn);
@@ -72,7 +73,8 @@ describe('a second effect', () => {
 
   it('nor by any order of proposing, hanging up, asking not to wait, cancelling and lying about it, with answers that get lost (property)', async () => {
     await fc.assert(fc.asyncProperty(fc.array(move, { minLength: 4, maxLength: 14 }), fault, async (moves, kind) => {
-      const amount = (amounts += 10);
+      amounts += 10;
+      const amount = amounts;
       const turn = { session: unique('s'), intent: unique('i') };
       const known: string[] = [];
       const answers: Sent[] = [];
@@ -164,7 +166,8 @@ describe('a budget larger than its own', () => {
       expect([403, 404]).toContain(set.status);
     }
     expect(await at(0).credit({ session_id: session, parent_session_id: 'other' })).toMatchObject({ http: 400 });
-    const base = (amounts += 100);
+    amounts += 100;
+    const base = amounts;
     const sent = await Promise.all(Array.from({ length: 24 }, (_, n) => {
       const [path, body] = doors[n % doors.length] as (typeof doors)[number];
       return at(n).post(path, body({ session, intent: unique('i'), call: unique('c') }, (spellings[0] as (typeof spellings)[number])(base + n)), { prefer: 'wait=40' });
