@@ -1,5 +1,5 @@
 /**
- * npm run bench -- [--json FILE] [--only NAMES] [--kinds NAMES] [--clients 1,16,64] [--seconds 4] [--rounds 2] [--warm 20] [--peers] [--record] [--profile FOLDER]
+ * npm run bench -- [--json FILE] [--only NAMES] [--kinds NAMES] [--clients 1,16,64] [--seconds 4] [--rounds 2] [--warm 60] [--peers] [--record] [--profile FOLDER]
  *
  * Holds Callgate against floors on this machine, side by side: every cell runs each system in turn, round after round, so that what
  * disturbs the machine disturbs all of them. Only ratios within one run mean something; docs/performance.md says how to read them.
@@ -26,7 +26,7 @@ const kinds = [...cells.map(({ kind }) => kind), 'replicas', 'waiting', 'guard']
 
 const { values } = parseArgs({ options: {
   json: { type: 'string' }, only: { type: 'string' }, kinds: { type: 'string' }, clients: { type: 'string' },
-  seconds: { type: 'string', default: '4' }, rounds: { type: 'string', default: '2' }, warm: { type: 'string', default: '20' },
+  seconds: { type: 'string', default: '4' }, rounds: { type: 'string', default: '2' }, warm: { type: 'string', default: '60' },
   peers: { type: 'boolean', default: false }, record: { type: 'boolean', default: false }, profile: { type: 'string' },
 } });
 const [seconds, rounds, warmSeconds] = [values.seconds, values.rounds, values.warm].map(Number);
