@@ -6,13 +6,16 @@
 import { createHmac } from 'node:crypto';
 import { request } from 'node:http';
 import fc from 'fast-check';
+import pg from 'pg';
 import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
 import { anotherKey } from '../gate/guarded.js';
+import { until } from '../recovery/process.js';
 import { changedContracts } from '../recovery/quick.js';
 import { Agent, type Books, type House, openHouse, type Sent, spawnGateway, type Spawned, unique } from '../support/gateway.js';
 import { lowApprovals } from './estate.js';
 
 let house: House;
+let database: pg.Client;
 let replicas: [Spawned, Spawned];
 beforeAll(async () => {
   const redisUrl = inject('redisUrl');
@@ -21,10 +24,13 @@ beforeAll(async () => {
     CALLGATE_CONTRACTS_FOLDER: changedContracts([...lowApprovals, ['settle_after: 10s', 'settle_after: 400ms'], ['deadline: 5s }', 'deadline: 2s }']]),
     CALLGATE_RECONCILE_SWEEP_INTERVAL: '100ms', CALLGATE_RECONCILE_BACKOFF_FIRST: '100ms', ...(redisUrl ? { REDIS_URL: redisUrl } : {}),
   });
+  database = new pg.Client({ connectionString: house.databaseUrl });
+  await database.connect();
   replicas = await Promise.all([spawnGateway(house), spawnGateway(house)]);
 });
 afterAll(async () => {
   await Promise.all((replicas ?? []).map((replica) => replica.stop()));
+  await database.end();
   await house.close();
 });
 
@@ -62,7 +68,7 @@ describe('a second effect', () => {
     expect(new Set(answers.map(({ disposition }) => disposition))).toEqual(new Set(['executed', 'replayed']));
     expect(new Set(answers.map(({ operation_id }) => operation_id)).size).toBe(1);
     expect((await books()).credits.filter((credit) => credit.amount === amount)).toHaveLength(1);
-  });
+  }, 60_000);
 
   type Move = { do: 'propose' | 'cancel' | 'tell' | 'decide'; door: number; spelling: number; replica: number; afterMs: number; prefer: string | null; hangsUpMs: number | null };
   const move: fc.Arbitrary<Move> = fc.record({
@@ -94,6 +100,7 @@ describe('a second effect', () => {
         }
       };
       await Promise.all(moves.map(make));
+      await until(async () => (await database.query(`select from operations where state in ('sending', 'accepted', 'unknown')`)).rowCount === 0, 60_000); // also those whose caller hung up
       const ids = new Set(known);
       const ended = await Promise.all([...ids].map((id) => at(0).settled(id)));
       const done = (await books()).credits.filter((credit) => credit.amount === amount);
@@ -138,7 +145,7 @@ describe('a write that nobody approved', () => {
     await desk(0, keys.secondReviewer).post(path, decision(approval));
     expect(await at(1).settled(answer.operation_id as string)).toMatchObject({ outcome: 'committed' });
     expect((await books()).credits.filter((credit) => credit.amount === amount)).toHaveLength(1);
-  });
+  }, 60_000);
 
   it('is not what becomes of an approval by a body that says it is approved, by a key that stands for it, or by a smaller call under its ids', async () => {
     const key = unique('k');
@@ -154,7 +161,7 @@ describe('a write that nobody approved', () => {
     await desk(1, house.keys.application).post(`/v1/approvals/${approval.id}/decision`, decision(approval));
     expect(await at(0).settled(answer.operation_id as string)).toMatchObject({ outcome: 'committed', result: { amount: 2_601 } });
     expect((await books()).credits.filter(({ amount }) => amount === 7 || (amount > 2_600 && amount < 2_700)).map(({ amount }) => amount)).toEqual([2_601]);
-  });
+  }, 60_000);
 });
 
 describe('a budget larger than its own', () => {
@@ -176,7 +183,7 @@ describe('a budget larger than its own', () => {
     expect(dispositions.filter((one) => one === 'executed')).toHaveLength(3);
     expect((await books()).credits.filter(({ amount }) => amount >= base && amount < base + 24)).toHaveLength(3);
     amounts += 30;
-  });
+  }, 60_000);
 });
 
 /** Signed with a secret that is not the service's. */

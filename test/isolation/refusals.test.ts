@@ -74,13 +74,12 @@ const asked = (way: Way, id: string, key: string, headers: Record<string, string
   return ask({ method: way.method, url: urlOf(way, id), headers: { authorization: `Bearer ${key}`, ...headers }, ...(body === undefined ? {} : { body }) });
 };
 
-const alphabets: Record<string, string> = { op: '0123456789abcdefghjkmnpqrstvwxyz', rcp: '0123456789ABCDEFGHJKMNPQRSTVWXYZ', apr: '0123456789ABCDEFGHJKMNPQRSTVWXYZ', rev: '0123456789ABCDEFGHJKMNPQRSTVWXYZ' };
+const base32 = '0123456789abcdefghjkmnpqrstvwxyz';
 /** Of the same form and length, and of nobody. */
 function neverMade(id: string): string {
   const [kind = '', rest = ''] = id.split('_');
-  const letters = alphabets[kind];
-  if (rest === '' || !letters) return unique('never').padEnd(id.length, 'x').slice(0, id.length);
-  return `${kind}_${rest.slice(0, 10)}${Array.from({ length: rest.length - 10 }, () => letters[Math.floor(Math.random() * letters.length)]).join('')}`;
+  if (!['op', 'rcp', 'apr', 'rev'].includes(kind)) return unique('never').padEnd(id.length, 'x').slice(0, id.length);
+  return `${kind}_${rest.slice(0, 10)}${Array.from({ length: rest.length - 10 }, () => base32[Math.floor(Math.random() * base32.length)]).join('')}`;
 }
 
 const collectionOf = (path: string): string => /^\/(?:v1\/)?([a-z]+)\/\{/.exec(path)?.[1] ?? '';

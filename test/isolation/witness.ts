@@ -23,12 +23,18 @@ Server.prototype.emit = function (this: Server, event: string | symbol, ...given
 };
 const query = pg.Client.prototype.query as (...given: unknown[]) => unknown;
 pg.Client.prototype.query = function (this: pg.Client, ...given: unknown[]): unknown {
-  const [first] = given;
-  const text = typeof first === 'string' ? first : (first as { text: string }).text;
   // The connection's own: plans are made again as tables grow, whoever asks just then.
-  if (!/^discard plans|\banalyze\b/.test(text)) traces.getStore()?.statements.push(text.replace(/\s+/g, ' ').trim());
+  const texts = textsOf(given[0]).filter((text) => !/^discard plans|\banalyze\b/.test(text));
+  traces.getStore()?.statements.push(...texts.map((text) => text.replace(/\s+/g, ' ').trim()));
   return query.apply(this, given);
 } as typeof pg.Client.prototype.query;
+
+/** Of a statement, or of several that are one exchange. */
+function textsOf(query: unknown): string[] {
+  if (typeof query === 'string') return [query];
+  const { text, statements } = query as { text?: string; statements?: { text: string }[] };
+  return statements ? statements.map((one) => one.text) : [text as string];
+}
 
 /** A pool calls back from wherever a connection came free. */
 const connect = pg.Pool.prototype.connect as (...given: unknown[]) => unknown;
