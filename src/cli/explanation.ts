@@ -18,7 +18,8 @@ export function explanation({ operation, receipts }: Story, atHand: PoliciesAtHa
 }
 
 function told(receipt: JsonObject, atHand: PoliciesAtHand | null): string[] {
-  if (receipt['erased']) return [`${text(receipt['recorded_at'])}  ${text(receipt['tool'])}: ${text(receipt['disposition'])}  (${text(receipt['id'])})`, '  what it said was erased'];
+  const { recorded_at: at, tool, disposition, id } = receipt;
+  if (receipt['erased']) return [`${text(at)}  ${text(tool)}: ${text(disposition)}  (${text(id)})`, '  what it said was erased'];
   if (receipt['kind'] === 'effect') return effect(receipt);
   return 'proposer' in receipt ? person(receipt) : decision(receipt, atHand);
 }

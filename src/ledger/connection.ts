@@ -147,7 +147,7 @@ export function isReadOnly(error: unknown): boolean {
 }
 
 /**
- * `unavailable`: lost or refused connections (no SQLSTATE, class 08, 57P), a server that cannot write now (25006 after a
+ * `unavailable`: lost or refused connections (no SQLSTATE, class 08, 57P, 28 of a role that is not let in), a server that cannot write now (25006 after a
  * failover, 53 out of resources). `contention`: serialization failures and deadlocks. Everything else is about a row.
  */
 export function errorKind(error: unknown): ErrorKind {
@@ -155,7 +155,7 @@ export function errorKind(error: unknown): ErrorKind {
   const code = (error as { code?: unknown }).code;
   if (typeof code !== 'string' || !/^[0-9A-Z]{5}$/.test(code) || /^E[A-Z]/.test(code)) return 'unavailable';
   if (code.startsWith('40')) return 'contention';
-  return /^(08|53|57|58|25006|25P|XX)/.test(code) ? 'unavailable' : 'row';
+  return /^(08|28|53|57|58|25006|25P|XX)/.test(code) ? 'unavailable' : 'row';
 }
 
 /** What the ledger throws for it: an error about a row as it is, and everything else as the ledger being away. */
@@ -177,6 +177,8 @@ export async function throughContention<T>(work: () => Promise<T>, retried?: (be
 
 const ailments: Readonly<Record<string, string>> = {
   25006: 'the server is read-only',
+  28000: 'the server does not let this role in: it was cut off, or `database.url` is of another one',
+  '28P01': 'the server does not take this role\u2019s password: was it changed, or the role cut off?',
   40001: 'transactions kept getting into one another\u2019s way: there are too many at a time for this isolation level',
   53100: 'its disk is full: free or add space; then it goes on by itself',
   53200: 'the server is out of memory',

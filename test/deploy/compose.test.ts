@@ -1,4 +1,5 @@
 import { execFileSync } from 'node:child_process';
+import { once } from 'node:events';
 import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -10,6 +11,7 @@ import { loadConfig } from '../../src/config/index.js';
 import { migrateDatabase } from '../../src/cli/migrate.js';
 import { type EmbeddedPostgres, startEmbeddedPostgres } from '../../src/embedded/postgres.js';
 import { projectFile } from '../../src/project.js';
+import { blocks, page } from '../docs/pages.js';
 import { type House, openGateway, openHouse, type Opened } from '../support/gateway.js';
 import { readInstructions } from './dockerfile.js';
 
@@ -139,12 +141,38 @@ describe('the database that it sets up', () => {
     expect(await open.agent.credit({ arguments: { amount: 300 } })).toMatchObject({ disposition: 'executed', verified: true });
     expect((await gateway.query('select 1 from receipts')).rows.length).toBeGreaterThanOrEqual(2);
     for (const table of ['receipts', 'receipt_chain', 'receipt_checkpoints']) {
-      for (const statement of [`update ${table} set tenant = 'x'`, `delete from ${table}`, `truncate ${table}`, `drop table ${table}`, `alter table ${table} disable trigger all`]) {
+      const changes = [`update ${table} set tenant = 'x'`, `delete from ${table}`, `truncate ${table}`, `drop table ${table}`, `alter table ${table} disable trigger all`];
+      for (const statement of changes) {
         expect([statement, await gateway.query(statement).then(() => 'it was done', (error: { code: string }) => error.code)]).toEqual([statement, '42501']);
       }
     }
-    for (const statement of ['set role callgate', 'alter role callgate_gateway superuser', 'create role another']) await expect(gateway.query(statement), statement).rejects.toThrow(/permission denied|must be|Only roles/i);
+    for (const statement of ['set role callgate', 'alter role callgate_gateway superuser', 'create role another']) {
+      await expect(gateway.query(statement), statement).rejects.toThrow(/permission denied|must be|Only roles/i);
+    }
   });
+
+  it('can give it another role and cut the old one off, by the steps of docs/rotation.md', async () => {
+    const [made = '', cut = ''] = blocks(page('docs/rotation.md').text, 'sql');
+    const owner = new pg.Client({ connectionString: as(postgres, 'migrate') });
+    await owner.connect();
+    await owner.query(made);
+    vi.stubEnv('DATABASE_URL', as(postgres, 'migrate'));
+    vi.stubEnv('CALLGATE_TEST_RUN', undefined);
+    await migrateDatabase(['--grant', 'callgate_gateway_2']);
+    vi.unstubAllEnvs();
+    const [, password = ''] = /password '([^']+)'/.exec(made) ?? [];
+    const url = Object.assign(new URL(as(postgres, 'gateway')), { username: 'callgate_gateway_2', password }).href;
+    const other = await openGateway(house, { DATABASE_URL: url });
+    gateway.on('error', () => undefined); // each of its ends is one
+    const lost = once(gateway, 'error');
+    await owner.query(cut);
+    await owner.end();
+    expect((await lost)[0]).toMatchObject({ code: '57P01' });
+    await expect(new pg.Client({ connectionString: as(postgres, 'gateway') }).connect()).rejects.toThrow(/password authentication failed|does not exist/);
+    expect(await other.agent.credit({ arguments: { amount: 301 } })).toMatchObject({ disposition: 'executed' });
+    expect(await open.agent.credit({ session_id: 's-cut', arguments: { amount: 302 } })).toMatchObject({ http: 503, code: 'UNAVAILABLE' });
+    await other.gateway.close();
+  }, 60_000);
 
   it('is not given the owner’s password where agents can reach', () => {
     for (const [name, { environment = {} }] of services) {

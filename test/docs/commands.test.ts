@@ -41,6 +41,7 @@ const checks: Record<string, (words: string[], command: string) => void> = {
   curl: (_, command) => checkCurl(command),
   sh: ([script = '']) => expect(existsSync(projectFile(script)), script).toBe(true),
   docker: checkDocker,
+  openssl: checkOpenssl,
 };
 
 function check(command: string): void {
@@ -63,6 +64,13 @@ function checkCallgate(words: string[]): void {
   const lines = usage.slice(usage.indexOf(`callgate ${command} `)).split(/\n {2}callgate /)[0] ?? '';
   expect(usage).toContain(`callgate ${command} `);
   for (const flag of words.filter((word) => word.startsWith('--'))) expect(lines, flag).toContain(flag);
+}
+
+/** Really run, on a certificate of the tests. */
+function checkOpenssl(words: string[]): void {
+  expect(['rand', 'x509']).toContain(words[0]);
+  const certificate = projectFile('test', 'identity', 'certificates', 'agent.pem');
+  expect(execFileSync('openssl', words.map((word) => (word.endsWith('.pem') ? certificate : word)), { encoding: 'utf8' })).toMatch(/\S{20,}/);
 }
 
 function checkDocker(words: string[]): void {

@@ -28,11 +28,13 @@ tools:
     purpose: Pay.
     args:
       type: object
-      properties: { amount: { type: integer }, card: { type: string, maxLength: 40 }, password: { type: string, maxLength: 40 }, note: { type: string, maxLength: 80 } }
+      properties:
+        { amount: { type: integer }, card: { type: string, maxLength: 40 }, password: { type: string, maxLength: 40 }, note: { type: string, maxLength: 80 } }
       required: [amount, card, password, note]
     preconditions: [ { id: positive, check: args.amount > 0, otherwise: { code: NOT_POSITIVE, message: "Not by {args.card}.", next: ask } } ]
     redact: [/args/card]
-    http: { method: POST, path: /pay, headers: { Idempotency-Key: "{operation.id}" }, body: { amount: args.amount, card: args.card, password: args.password, note: args.note } }
+    http:
+      { method: POST, path: /pay, headers: { Idempotency-Key: "{operation.id}" }, body: { amount: args.amount, card: args.card, password: args.password, note: args.note } }
     idempotency: { honoured: true, window: 24h }
     effects: { creates: a payment, never: [] }
     approval:
@@ -41,7 +43,7 @@ tools:
     public: [message, echo]
     errors: [ { when: status == 422, outcome: rejected, code: NO, next: ask } ]
     compensate: { tool: take_back, args: { payment: result.payment_id, card: args.card } }
-    retry: { attempts: 3, elapsed: 20s }
+    retry: { attempts: 3, elapsed: 2m }
     verify: on_ambiguity
     result: { type: object, properties: { payment_id: { type: string }, card: { type: string } }, required: [payment_id] }
   take_back:
@@ -85,8 +87,10 @@ describe('what is recorded of a call with secrets', () => {
     writeFileSync(join(folder, 'all.cedar'), '@id("everything")\npermit (principal, action, resource);\n');
     writeFileSync(join(shadow, 'none.cedar'), '@id("nothing")\nforbid (principal, action == Action::"pay", resource);\n');
     house = await openHouse({
-      CALLGATE_CONTRACTS_FOLDER: folder, CALLGATE_CONTRACTS_SHADOW_POLICIES: shadow, CALLGATE_LOG_LEVEL: 'trace', VAULT_URL: `http://127.0.0.1:${(service.address() as AddressInfo).port}`,
-      CALLGATE_RECONCILE_DEADLINE: '10s', CALLGATE_RECONCILE_SWEEP_INTERVAL: '100ms', CALLGATE_RECONCILE_BACKOFF_FIRST: '100ms', CALLGATE_EXECUTION_LEASE: '1s', CALLGATE_EXECUTION_SEND_WINDOW: '1s',
+      CALLGATE_CONTRACTS_FOLDER: folder, CALLGATE_CONTRACTS_SHADOW_POLICIES: shadow, CALLGATE_LOG_LEVEL: 'trace',
+      VAULT_URL: `http://127.0.0.1:${(service.address() as AddressInfo).port}`,
+      CALLGATE_RECONCILE_DEADLINE: '2m', CALLGATE_RECONCILE_SWEEP_INTERVAL: '100ms', CALLGATE_RECONCILE_BACKOFF_FIRST: '100ms',
+      CALLGATE_EXECUTION_LEASE: '1s', CALLGATE_EXECUTION_SEND_WINDOW: '1s',
       CALLGATE_RECEIPTS_SEAL_INTERVAL: '50ms',
     });
     db = new pg.Client({ connectionString: house.databaseUrl });
@@ -101,17 +105,23 @@ describe('what is recorded of a call with secrets', () => {
     rmSync(shadow, { recursive: true });
   });
 
-  const pay = (gateway: Spawned, amount: number, more: object = {}, prefer = 'wait=5'): Promise<Sent> =>
-    gateway.agent.call({ session_id: 's-1', call_id: unique('c'), tool: 'pay', arguments: { amount, card: annotated, password: named, note: `call me, ${shaped} ok`, ...more } }, { prefer });
-  const stateOf = async (id: string | null): Promise<string> => (await db.query<{ state: string }>('select state from operations where operation_id = $1', [id])).rows[0]?.state ?? '';
+  const pay = (gateway: Spawned, amount: number, more: object = {}, prefer = 'wait=5'): Promise<Sent> => gateway.agent.call({
+    session_id: 's-1', call_id: unique('c'), tool: 'pay', arguments: { amount, card: annotated, password: named, note: `call me, ${shaped} ok`, ...more },
+  }, { prefer });
+  const operation = async (id: string | null): Promise<{ state: string; review_id: string | null }> => {
+    const { rows: [row] } = await db.query<{ state: string; review_id: string | null }>('select state, review_id from operations where operation_id = $1', [id]);
+    return row ?? { state: '', review_id: null };
+  };
+  const stateOf = async (id: string | null): Promise<string> => (await operation(id)).state;
   const becomes = (id: string | null, state: string) => expect.poll(() => stateOf(id), { timeout: 30_000 }).toBe(state);
   type Waiting = { id: string; digest: string };
   const decide = async (gateway: Spawned, what: 'approvals' | 'reviews', of: Sent, verdict: object): Promise<void> => {
     const headers = { authorization: `Bearer ${house.keys.reviewer}`, 'content-type': 'application/json' };
-    const id = what === 'approvals' ? of.approval?.id : (await db.query<{ review_id: string }>('select review_id from operations where operation_id = $1', [of.operation_id])).rows[0]?.review_id;
+    const id = what === 'approvals' ? of.approval?.id : (await operation(of.operation_id)).review_id;
     const { digest } = (await (await fetch(`${gateway.controlUrl}/v1/${what}/${id}`, { headers })).json()) as Waiting;
     const response = await fetch(`${gateway.controlUrl}/v1/${what}/${id}/decision`, {
-      method: 'POST', headers, body: JSON.stringify({ expected_digest: digest, reason: `said ${annotated} and ${shaped}`, ...(what === 'reviews' ? { evidence: 'ticket 1' } : {}), ...verdict }),
+      method: 'POST', headers,
+      body: JSON.stringify({ expected_digest: digest, reason: `said ${annotated} and ${shaped}`, ...(what === 'reviews' ? { evidence: 'ticket 1' } : {}), ...verdict }),
     });
     expect([response.status, await response.text()]).toEqual([200, expect.anything()]);
   };
@@ -141,19 +151,22 @@ describe('what is recorded of a call with secrets', () => {
     await becomes(recoveredId, 'committed');
     await becomes(expired.operation_id, 'cancelled');
     const ended: [Sent | { operation_id: string | null }, string][] = [
-      [{ operation_id: recoveredId }, 'committed'], [done, 'committed'], [undone, 'committed'], [abandoned, 'abandoned'], [settled, 'committed'], [refusedByPerson, 'cancelled'], [cancelled, 'cancelled'], [expired, 'cancelled'],
+      [{ operation_id: recoveredId }, 'committed'], [done, 'committed'], [undone, 'committed'], [abandoned, 'abandoned'], [settled, 'committed'],
+      [refusedByPerson, 'cancelled'], [cancelled, 'cancelled'], [expired, 'cancelled'],
     ];
     for (const [{ operation_id: id }, state] of ended) expect([id, await stateOf(id)]).toEqual([id, state]);
     expect(['rate_limited', 'rejected', 'failed']).toContain(await stateOf(limited.operation_id));
     expect((await db.query('select operation_id, state from operations where sealed_request is not null')).rows).toEqual([]);
 
-    await expect.poll(async () => (await db.query('select 1 from receipts r where not exists (select 1 from receipt_chain c where c.receipt_id = r.id)')).rows.length, { timeout: 10_000 }).toBe(0);
+    const unsealed = 'select 1 from receipts r where not exists (select 1 from receipt_chain c where c.receipt_id = r.id)';
+    await expect.poll(async () => (await db.query(unsealed)).rows.length, { timeout: 10_000 }).toBe(0);
     const out = await outputs(gateway);
     await gateway.stop();
     out.set('log', gateway.stdout() + first.stdout()).set('stderr', gateway.stderr()).set('rows', await everyRow(house.databaseUrl));
     for (const secret of [annotated, named, shaped]) {
       expect(given.join(), 'the service was given it').toContain(secret);
-      const where = [...out].filter(([, text]) => text.includes(secret)).map(([name, text]) => `${name}: …${text.slice(Math.max(0, text.indexOf(secret) - 200), text.indexOf(secret) + 40)}`);
+      const around = (text: string): string => text.slice(Math.max(0, text.indexOf(secret) - 200), text.indexOf(secret) + 40);
+      const where = [...out].filter(([, text]) => text.includes(secret)).map(([name, text]) => `${name}: …${around(text)}`);
       expect(where, secret).toEqual([]);
     }
     // matched by the keyed hash, by whichever replica wrote it
@@ -164,11 +177,14 @@ describe('what is recorded of a call with secrets', () => {
   }, 90_000);
 
   async function outputs(gateway: Spawned): Promise<Map<string, string>> {
-    const get = async (path: string): Promise<string> => (await fetch(gateway.controlUrl + path, { headers: { authorization: `Bearer ${house.keys.reviewer}` } })).text();
-    const asAuditor = async (path: string): Promise<string> => (await fetch(gateway.controlUrl + path, { headers: { authorization: `Bearer ${house.keys.auditor}` } })).text();
+    const get = async (path: string, key = house.keys.reviewer): Promise<string> =>
+      (await fetch(gateway.controlUrl + path, { headers: { authorization: `Bearer ${key}` } })).text();
     const out = new Map<string, string>();
-    const lists = ['/v1/approvals', '/v1/approvals?state=rejected', '/v1/reviews', '/v1/reviews?state=decided', '/v1/operations?limit=500', '/v1/receipts?limit=500'];
-    for (const path of [...lists, '/v1/receipts/export', '/v1/contracts', '/metrics']) out.set(path, path.endsWith('export') ? await asAuditor(path) : await get(path));
+    const lists = [
+      '/v1/approvals', '/v1/approvals?state=rejected', '/v1/reviews', '/v1/reviews?state=decided', '/v1/operations?limit=500', '/v1/receipts?limit=500',
+    ];
+    for (const path of [...lists, '/v1/contracts', '/metrics']) out.set(path, await get(path));
+    out.set('export', await get('/v1/receipts/export', house.keys.auditor));
     const tables = [['receipts', 'id'], ['operations', 'operation_id'], ['approvals', 'id'], ['reviews', 'id']] as const;
     for (const [table, column] of tables) {
       const { rows } = await db.query<{ id: string }>(`select ${column} as id from ${table} where tenant = 'acme'`);
