@@ -27,7 +27,10 @@ export const peerNames = ['restate', 'restate-1', 'dbos'];
 export async function open(names, { profile = null } = {}) {
   const stops = [];
   const defer = (end) => { stops.push(end); };
-  const stop = async () => { for (const end of stops.splice(0).reverse()) await end(); };
+  let stopping = null;
+  const stopAll = async () => { for (const end of stops.toReversed()) await end(); };
+  const stop = () => { stopping ??= stopAll(); return stopping; };
+  for (const signal of ['SIGINT', 'SIGTERM']) process.once(signal, () => void stop().finally(() => process.exit(1))); // gigabytes would stay behind
   try {
     const folder = mkdtempSync(join(tmpdir(), 'callgate-bench-'));
     defer(() => rmSync(folder, { recursive: true, force: true }));
