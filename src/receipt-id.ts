@@ -2,7 +2,7 @@
  * Receipt ids are ULIDs: unique, in the order of time to the millisecond over replicas, and in the order of writing within one, so
  * that a decision stands before its effect also when both fall into one millisecond.
  */
-import { randomFillSync } from 'node:crypto';
+import { randomByte } from './random.js';
 
 const alphabet = '0123456789abcdefghjkmnpqrstvwxyz';
 const prefix = 'rcp_';
@@ -13,8 +13,6 @@ const maxRank = 32 ** rankLength - 1024;
 const randomLength = 11;
 /** A clock that was set back by less is waited for; beyond, times that are right are worth more than the order. */
 const patienceMs = 1_000;
-const pool = Buffer.alloc(4096);
-let used = pool.length;
 let lastMs = 0;
 let rank = 0;
 
@@ -53,11 +51,7 @@ export function timeOfId(id: string): Date {
 
 /** Five random bits. */
 function draw(): number {
-  if (used === pool.length) {
-    randomFillSync(pool);
-    used = 0;
-  }
-  return (pool[used++] as number) & 31;
+  return randomByte() & 31;
 }
 
 function encode(value: number, length: number): string {

@@ -2,7 +2,8 @@
  * Sealing of what recovery needs and of stored answers: AES-256-GCM under a key from configuration, bound to its place by
  * the additional data, so that a sealed value moved to another row or tenant does not open.
  */
-import { createCipheriv, createDecipheriv, createHash, randomBytes } from 'node:crypto';
+import { createCipheriv, createDecipheriv, createHash } from 'node:crypto';
+import { randomPiece } from '../random.js';
 
 const version = 1;
 const ivBytes = 12;
@@ -18,7 +19,7 @@ export function createSealer(secret: string): Sealer {
   const key = createHash('sha256').update('callgate/seal/1').update(secret).digest();
   return {
     seal(text, place) {
-      const iv = randomBytes(ivBytes);
+      const iv = randomPiece(ivBytes);
       const cipher = createCipheriv('aes-256-gcm', key, iv);
       cipher.setAAD(Buffer.from(place));
       const body = Buffer.concat([cipher.update(text, 'utf8'), cipher.final()]);
