@@ -1,21 +1,12 @@
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import { Callgate } from '../../src/client/index.js';
 import type { JsonObject } from '../../src/model.js';
-import { type House, openGateway, openHouse, type Opened, unique } from '../support/gateway.js';
+import { retailGateway, unique } from '../support/gateway.js';
 import { cuttingProxy } from './cutting-proxy.js';
 import { loops, type Loops } from './loops.js';
 
 /** What a reader copies out of docs/client.md has to run to its end, and to pay once though answers are lost on both sides of the gateway. */
-let house: House;
-let opened: Opened;
-beforeAll(async () => {
-  house = await openHouse();
-  opened = await openGateway(house);
-});
-afterAll(async () => {
-  await opened.gateway.close();
-  await house.close();
-});
+const at = retailGateway();
 
 const args = { order_id: 'O-417', amount: 100, currency: 'GBP' };
 
@@ -46,11 +37,11 @@ const turns: Record<keyof Loops, (id: string) => [JsonObject, JsonObject]> = {
 
 describe.each(Object.keys(turns) as (keyof Loops)[])('the loop for %s', (name) => {
   it('runs as it stands in the page: the model is told the result, and one credit is in the books', async () => {
-    const before = (await house.shop.books()).credits.length;
-    await house.shop.fault({ tool: 'issue_credit', kind: 'commit_then_drop' });
+    const before = (await at.house.shop.books()).credits.length;
+    await at.house.shop.fault({ tool: 'issue_credit', kind: 'commit_then_drop' });
     // the list of tools, and then twice the turn
-    const proxy = await cuttingProxy(opened.gateway.agentUrl, 'none', 'sent', 'answer');
-    const gate = new Callgate({ url: proxy.url, key: house.keys.agent });
+    const proxy = await cuttingProxy(at.opened.gateway.agentUrl, 'none', 'sent', 'answer');
+    const gate = new Callgate({ url: proxy.url, key: at.house.keys.agent });
     const { provider, requests } = scripted(...turns[name](unique('resp')));
     const intent = unique('int');
     const history: unknown[] = [{ role: 'user', content: 'Credit me one pound, please.' }];
@@ -59,6 +50,6 @@ describe.each(Object.keys(turns) as (keyof Loops)[])('the loop for %s', (name) =
     const told = JSON.stringify(requests[1]);
     expect(told).toContain('call_1');
     expect(told).toContain('receipt_id');
-    expect((await house.shop.books()).credits.length).toBe(before + 1);
+    expect((await at.house.shop.books()).credits.length).toBe(before + 1);
   }, 90_000);
 });

@@ -4,33 +4,23 @@
  */
 import Anthropic from '@anthropic-ai/sdk';
 import OpenAI from 'openai';
-import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import { afterEach, describe, expect, it } from 'vitest';
 import type { Answer } from '../../src/model.js';
-import { type House, openGateway, openHouse, type Opened, unique } from '../support/gateway.js';
+import { retailGateway, unique } from '../support/gateway.js';
 import { type Model, type ModelServer, startModelServer } from '../support/model-server.js';
 
-let house: House;
-let opened: Opened;
+const at = retailGateway();
 let server: ModelServer | undefined;
-
-beforeAll(async () => {
-  house = await openHouse();
-  opened = await openGateway(house);
-});
-afterAll(async () => {
-  await opened.gateway.close();
-  await house.close();
-});
 afterEach(async () => {
   await server?.close();
-  await house.shop.reset();
+  await at.house.shop.reset();
 });
 
 /** Each posts its turn twice: what is sent again is replayed. */
 async function gate<Messages>(dialect: string, session: string, response: object): Promise<Messages & { results: Answer[] }> {
   const post = async (): Promise<Messages & { results: Answer[] }> => {
-    const sent = await fetch(`${opened.gateway.agentUrl}/v1/dialects/${dialect}`, {
-      method: 'POST', headers: { authorization: `Bearer ${house.keys.agent}`, 'content-type': 'application/json', prefer: 'wait=20' },
+    const sent = await fetch(`${at.opened.gateway.agentUrl}/v1/dialects/${dialect}`, {
+      method: 'POST', headers: { authorization: `Bearer ${at.house.keys.agent}`, 'content-type': 'application/json', prefer: 'wait=20' },
       body: JSON.stringify({ session_id: session, response }),
     });
     if (sent.status !== 200) throw new Error(await sent.text());
@@ -43,7 +33,7 @@ async function gate<Messages>(dialect: string, session: string, response: object
 }
 
 async function tools<Tool>(dialect: string): Promise<Tool[]> {
-  const sent = await opened.agent.get(`/v1/tools?dialect=${dialect}`);
+  const sent = await at.opened.agent.get(`/v1/tools?dialect=${dialect}`);
   return (sent as unknown as { tools: Tool[] }).tools;
 }
 
@@ -116,7 +106,7 @@ describe.each<[string, Run, { cut: string; repeatsIds: boolean }]>([
       return { text: `Done: ${JSON.stringify(what(answers[1]).result)}` };
     });
     expect(told.map(({ tool, disposition }) => [tool, disposition])).toEqual([['get_order', 'executed'], ['issue_credit', 'executed'], ['convert_temperature', 'executed']]);
-    const { credits } = await house.shop.books();
+    const { credits } = await at.house.shop.books();
     expect(credits).toHaveLength(1);
     expect(said).toBe(`Done: ${JSON.stringify({ receipt_id: credits[0]?.receipt_id, amount: 2500 })}`);
   });
@@ -128,7 +118,7 @@ describe.each<[string, Run, { cut: string; repeatsIds: boolean }]>([
       return { text: 'Done.' };
     });
     expect(told.map(({ disposition }) => disposition)).toEqual(['blocked_tool', 'invalid_arguments', 'executed']);
-    expect((await house.shop.books()).credits).toHaveLength(1);
+    expect((await at.house.shop.books()).credits).toHaveLength(1);
   });
 
   it('case-27: a turn that was cut writes nothing, though its JSON parses; the next one does', async () => {
@@ -138,7 +128,7 @@ describe.each<[string, Run, { cut: string; repeatsIds: boolean }]>([
       return { text: 'Done.' };
     });
     expect(told.map(({ disposition, code }) => code ?? disposition)).toEqual(['TURN_CUT', 'executed', 'executed']);
-    expect((await house.shop.books()).credits).toHaveLength(1);
+    expect((await at.house.shop.books()).credits).toHaveLength(1);
   });
 
   it('case-19: one id for every turn of the conversation is no reason to take one call for another', async () => {
@@ -159,7 +149,7 @@ describe('arguments as a model writes them', () => {
 
   it('case-27: half an object is refused as malformed, and not completed', async () => {
     expect(await refusedCall('{"order_id":"O-417","amount":2500,"currency":"GBP"')).toMatchObject({ disposition: 'invalid_call', code: 'MALFORMED_JSON', next_action: 'repair' });
-    expect((await house.shop.books()).credits).toHaveLength(0);
+    expect((await at.house.shop.books()).credits).toHaveLength(0);
   });
 
   it('case-33: a key that is named twice within the text is refused', async () => {
@@ -177,7 +167,7 @@ describe('arguments as a model writes them', () => {
     const huge = '{"order_id":"O-417","amount":7301299420421230017,"currency":"GBP"}';
     expect(await refusedCall(huge)).toMatchObject({ code: 'INTEGER_PRECISION', errors: [{ pointer: '/arguments/amount' }] });
     const raw = JSON.stringify({ session_id: unique('s'), response: { id: 'msg_1', stop_reason: 'tool_use', content: [{ type: 'tool_use', id: 'a', name: 'issue_credit', input: 'HERE' }] } }).replace('"HERE"', huge);
-    const sent = await opened.agent.post('/v1/dialects/anthropic', raw);
+    const sent = await at.opened.agent.post('/v1/dialects/anthropic', raw);
     expect([sent.http, (sent as unknown as { results: Answer[] }).results]).toMatchObject([200, [{ code: 'INTEGER_PRECISION', errors: [{ pointer: '/arguments/amount' }] }]]);
   });
 });

@@ -7,7 +7,7 @@ import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { inject } from 'vitest';
+import { afterAll, beforeAll, inject } from 'vitest';
 import { type RetailService, startRetailService } from '../../examples/retail/service/server.js';
 import { loadConfig } from '../../src/config/index.js';
 import { keyDigest, keyPrefix, type KeyRecord, mintKey } from '../../src/identity/api-keys.js';
@@ -178,6 +178,21 @@ export async function openGateway(house: House, env: Record<string, string> = {}
     gateway, agent: new Agent(gateway.agentUrl, house.keys.agent), as: (key) => new Agent(gateway.agentUrl, key),
     control: (key = house.keys.auditor) => new Agent(gateway.controlUrl, key),
   };
+}
+
+/** For the tests of a file or a group: a house with one gateway, opened before the first of them and closed after the last. */
+export function retailGateway(): { readonly house: House; readonly opened: Opened } {
+  let house: House;
+  let opened: Opened;
+  beforeAll(async () => {
+    house = await openHouse();
+    opened = await openGateway(house);
+  });
+  afterAll(async () => {
+    await opened.gateway.close();
+    await house.close();
+  });
+  return { get house() { return house; }, get opened() { return opened; } };
 }
 
 export interface Spawned { process: ChildProcess; agentUrl: string; controlUrl: string; agent: Agent; kill9(): Promise<void>; stop(): Promise<number | null>; stderr(): string; /** Its log, which is written out as well. */ stdout(): string }

@@ -1,21 +1,12 @@
-import { afterAll, beforeAll, expect, it } from 'vitest';
-import { type House, openGateway, openHouse, type Opened, type Sent, unique } from '../support/gateway.js';
+import { expect, it } from 'vitest';
+import { retailGateway, type Sent, unique } from '../support/gateway.js';
 
-let house: House;
-let open: Opened;
-beforeAll(async () => {
-  house = await openHouse();
-  open = await openGateway(house);
-});
-afterAll(async () => {
-  await open.gateway.close();
-  await house.close();
-});
+const at = retailGateway();
 
 interface Step { stage: string; times: number; ms: number }
 
 async function steps(): Promise<Map<string, Step>> {
-  const text = await (await fetch(`${open.gateway.controlUrl}/metrics`)).text();
+  const text = await (await fetch(`${at.opened.gateway.controlUrl}/metrics`)).text();
   const found = new Map<string, Step>();
   for (const [, what, stage, step, value] of text.matchAll(/^callgate_stage_seconds_(sum|count)\{stage="(\w+)",step="(\w+)"\} (\S+)$/gm)) {
     const entry = found.get(step as string) ?? { stage: stage as string, times: 0, ms: 0 };
@@ -39,7 +30,7 @@ const write = ['parse parse 1', 'validate shape 1', 'authorize tool 1', 'validat
   'validate survey 1', 'validate world 1', 'execute intent 1', 'execute exchange 1', 'reconcile reconcile 1', 'route route 1'].sort();
 
 it('each step of a write is timed once, and the steps of a stage add up to what its trace says', async () => {
-  const { answer, spent } = await spentBy(() => open.agent.credit({ session_id: unique('s') }));
+  const { answer, spent } = await spentBy(() => at.opened.agent.credit({ session_id: unique('s') }));
   expect(answer.disposition).toBe('executed');
   expect(names(spent)).toEqual(write);
   for (const { stage, ms } of answer.trace) {
@@ -49,30 +40,30 @@ it('each step of a write is timed once, and the steps of a stage add up to what 
 });
 
 it('a service that is slow to show the order, and one that is slow to change it, are two steps', async () => {
-  await house.shop.fault({ tool: 'get_order', kind: 'slow_reply', ms: 800 });
-  const observed = await spentBy(() => open.agent.credit({ session_id: unique('s'), arguments: { amount: 1 } }));
+  await at.house.shop.fault({ tool: 'get_order', kind: 'slow_reply', ms: 800 });
+  const observed = await spentBy(() => at.opened.agent.credit({ session_id: unique('s'), arguments: { amount: 1 } }));
   expect(observed.spent.get('observe')?.ms).toBeGreaterThan(799);
   expect(observed.spent.get('exchange')?.ms).toBeLessThan(799);
-  await house.shop.fault({ tool: 'issue_credit', kind: 'slow_reply', ms: 800 });
-  const exchanged = await spentBy(() => open.agent.credit({ session_id: unique('s'), arguments: { amount: 2 } }));
+  await at.house.shop.fault({ tool: 'issue_credit', kind: 'slow_reply', ms: 800 });
+  const exchanged = await spentBy(() => at.opened.agent.credit({ session_id: unique('s'), arguments: { amount: 2 } }));
   expect(exchanged.spent.get('exchange')?.ms).toBeGreaterThan(799);
   expect(exchanged.spent.get('observe')?.ms).toBeLessThan(799);
 });
 
 it('a repeated call ends after it was looked up, and a wait for another call on the same order is a turn', async () => {
   const again = { session_id: unique('s'), call_id: unique('c'), arguments: { amount: 3 } };
-  await open.agent.credit(again);
-  const { spent } = await spentBy(() => open.agent.credit(again));
+  await at.opened.agent.credit(again);
+  const { spent } = await spentBy(() => at.opened.agent.credit(again));
   expect(names(spent)).toEqual(['parse parse 1', 'validate shape 1', 'authorize tool 1', 'validate look_up 1', 'route route 1'].sort());
 
-  await house.shop.fault({ tool: 'issue_credit', kind: 'slow_reply', ms: 800 });
-  const both = await spentBy(async () => (await Promise.all([4, 5].map((amount) => open.agent.credit({ session_id: unique('s'), arguments: { amount } }))))[1] as Sent);
+  await at.house.shop.fault({ tool: 'issue_credit', kind: 'slow_reply', ms: 800 });
+  const both = await spentBy(async () => (await Promise.all([4, 5].map((amount) => at.opened.agent.credit({ session_id: unique('s'), arguments: { amount } }))))[1] as Sent);
   expect(both.answer.disposition).toBe('executed');
   expect(both.spent.get('turn')?.ms).toBeGreaterThan(400);
 });
 
 it('a read is looked up, asked and recorded', async () => {
-  const { answer, spent } = await spentBy(() => open.agent.call({ session_id: unique('s'), tool: 'get_order', arguments: { order_id: 'O-417' } }));
+  const { answer, spent } = await spentBy(() => at.opened.agent.call({ session_id: unique('s'), tool: 'get_order', arguments: { order_id: 'O-417' } }));
   expect(answer.disposition).toBe('executed');
   expect(names(spent)).toEqual(['parse parse 1', 'validate shape 1', 'authorize tool 1', 'validate look_up 1', 'validate turn 1', 'execute exchange 1', 'reconcile reconcile 1', 'route route 1'].sort());
 });
