@@ -36,10 +36,14 @@ where (select count(*) from purse) >= 0
 order by k.tenant, k.guard_key
 on conflict (tenant, guard_key) do update set epoch = g.epoch where false`;
 
-/** Undefined where a single statement takes its locks in that order by itself. */
+/**
+ * Undefined where a single statement takes its locks in that order by itself: intents without anything that settles, and transitions without
+ * intents or refunds, which release keys in their order and hold nothing else that a holder of a key waits for. Who moves a kept state holds the
+ * entity's key before.
+ */
 export function lockStatement(transitions: Transition[], intents: Intent[]): LaneStatement | undefined {
   const settling = transitions.filter(({ settle, refund }) => settle || refund);
-  if (settling.length === 0) return undefined;
+  if (settling.length === 0 || (intents.length === 0 && !settling.some(({ refund, moves }) => refund || moves?.length))) return undefined;
   return {
     name: 'lock',
     text: lockText,

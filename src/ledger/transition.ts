@@ -87,8 +87,14 @@ refunded as (
 ),
 released as (
   update guards g set operation_id = null
-  from moved d
-  where d.settle and g.tenant = d.tenant and g.operation_id = d.operation_id
+  from (
+    select h.tenant, h.guard_key
+    from moved d join guards h on h.tenant = d.tenant and h.operation_id = d.operation_id
+    where d.settle
+    order by h.tenant, h.guard_key
+    for update of h
+  ) k
+  where g.tenant = k.tenant and g.guard_key = k.guard_key
 )
 select
   m.n,

@@ -198,6 +198,23 @@ describe('locks over replicas', () => {
     expect(await deadlocks() - before).toBe(0);
     expect(await sql(`select count(*)::integer as n from operations where operation_id like 'op\\_a%' and state <> 'sending'`)).toEqual([{ n: rounds }]);
   }, 60_000);
+
+  it('nor do a flush that only settles and one that only claims what it gives up, though neither takes its locks beforehand', async () => {
+    const [a, b] = [open(), open()];
+    const deadlocks = async (): Promise<number> => Number((await sql<{ deadlocks: string }>('select deadlocks from pg_stat_database where datname = current_database()'))[0]?.deadlocks);
+    const before = await deadlocks();
+    const keys = Array.from({ length: 60 }, (_, n) => `alone:${String(n).padStart(2, '0')}`);
+    let epochs = keys.map(() => 0);
+    for (let round = 0; round < 40; round++) {
+      expect(await a.reserve(intent(`alone${round}`, keys, { principal: 'p2', epochs }))).toEqual({ reserved: true });
+      // Postgres finds them in the order in which they were written last, which is now the other way round.
+      await sql(`do $do$ declare k text; begin for k in select guard_key from guards where guard_key like 'alone:%' order by guard_key desc loop update guards set claimed_at = now() where guard_key = k; end loop; end $do$`);
+      const [settled] = await Promise.all([a.transition(settlement(`alone${round}`)), ...[1, 2, 3].map((n) => b.reserve(intent(`vain${round}-${n}`, keys, { principal: 'p3' })))]);
+      expect(settled).toBe(true);
+      epochs = (await sql<{ epoch: string }>(`select epoch from guards where guard_key like 'alone:%' order by guard_key`)).map(({ epoch }) => Number(epoch));
+    }
+    expect(await deadlocks() - before).toBe(0);
+  }, 120_000);
 });
 
 /** A scan over millions of operations in the commit path would stop the product; a plan cached on an empty table must not bring one. */
