@@ -12,15 +12,25 @@ export function canonicalText(value: Json): string {
       break;
     case 'object':
       if (value === null) return 'null';
-      return Array.isArray(value) ? `[${value.map(canonicalText).join(',')}]` : members(value);
+      return Array.isArray(value) ? `[${value.map(canonicalText).join(',')}]` : members(Object.keys(value), (name) => value[name]);
   }
   throw noForm(typeof value === 'number' ? `${value} is not a finite number` : `a value of type ${typeof value} is not JSON`);
 }
 
-function members(value: JsonObject): string {
+/**
+ * Of one object with the members of both; a name that both have is the head's. The object itself is not made: as one of so many names it would
+ * cost more than its text.
+ */
+export function canonicalTextOfBoth(head: JsonObject, body: JsonObject): string {
+  const names = Object.keys(head);
+  for (const name of Object.keys(body)) if (!Object.hasOwn(head, name)) names.push(name);
+  return members(names, (name) => (Object.hasOwn(head, name) ? head[name] : body[name]));
+}
+
+function members(names: string[], of: (name: string) => Json | undefined): string {
   let text = '';
   // Array.prototype.sort without a comparator is the order of UTF-16 code units, as the RFC has it.
-  for (const name of Object.keys(value).sort()) text += `${text === '' ? '' : ','}${quoted(name)}:${canonicalText(value[name] as Json)}`;
+  for (const name of names.sort()) text += `${text === '' ? '' : ','}${quoted(name)}:${canonicalText(of(name) as Json)}`;
   return `{${text}}`;
 }
 

@@ -318,9 +318,10 @@ function statementsOf(sorted: Sorted, sealer: Sealer): LaneStatement[] {
   const marks = [...moves.flatMap(({ mark }) => mark ?? []), ...entries.flatMap(({ mark }) => mark ?? [])];
   const reads = entries.flatMap(readBy);
   const told = [...moves.flatMap(toldBy), ...entries.flatMap(toldByEntry)];
-  const moving = moves.flatMap(({ moves: each = [], late = false, ...written }) => each.map((move) => ({ ...written, late, move })));
-  const done = moves.flatMap(({ items = [], ...written }) => (items.length > 0 ? [{ ...written, items }] : []));
-  const remembering = moves.flatMap(({ remembered, ...written }) => (remembered ? [{ ...written, remembered }] : []));
+  const writtenBy = ({ tenant, operationId, writeId }: Transition): Pick<Transition, 'tenant' | 'operationId' | 'writeId'> => ({ tenant, operationId, writeId });
+  const moving = moves.flatMap((each) => (each.moves ?? []).map((move) => ({ ...writtenBy(each), late: each.late ?? false, move })));
+  const done = moves.flatMap((each) => (each.items?.length ? [{ ...writtenBy(each), items: each.items }] : []));
+  const remembering = moves.flatMap((each) => (each.remembered ? [{ ...writtenBy(each), remembered: each.remembered }] : []));
   const lock = lockStatement(moves, meant);
   return [
     ...(lock ? [lock] : []),

@@ -15,10 +15,13 @@ export interface LaneStatement {
 
 export type Row = Record<string, unknown>;
 
-interface Column { name: string; read(text: string): unknown }
+/** `blank` has every name: rows are copies of it, which costs less than to put each together. */
+interface Shape { columns: readonly { name: string; read(text: string): unknown }[]; blank: Row }
 
 /** Of one connection: the statements that it has prepared, and what they return. */
-export type Prepared = Map<string, readonly Column[]>;
+export type Prepared = Map<string, Shape>;
+
+const nothing: Shape = { columns: [], blank: {} };
 
 type Settled = (error: Error | null, results: Map<string, Row[]>) => void;
 
@@ -59,17 +62,19 @@ export class Pipeline implements pg.Submittable {
   }
 
   handleRowDescription({ fields }: { fields: { name: string; dataTypeID: number }[] }): void {
-    this.described.set(this.name, fields.map(({ name, dataTypeID }) => ({ name, read: pg.types.getTypeParser(dataTypeID, 'text') as Column['read'] })));
+    this.described.set(this.name, {
+      columns: fields.map(({ name, dataTypeID }) => ({ name, read: pg.types.getTypeParser(dataTypeID, 'text') as (text: string) => unknown })),
+      blank: Object.fromEntries(fields.map(({ name }) => [name, null])),
+    });
   }
 
   handleDataRow({ fields }: { fields: (string | null)[] }): void {
     try {
-      const row: Row = {};
-      const columns = this.columns;
-      for (let n = 0; n < columns.length; n++) {
-        const { name, read } = columns[n] as Column;
-        const text = fields[n] as string | null;
-        row[name] = text === null ? null : read(text);
+      const { columns, blank } = this.shape;
+      const row: Row = { ...blank };
+      for (const [n, { name, read }] of columns.entries()) {
+        const text = fields[n] ?? null;
+        if (text !== null) row[name] = read(text);
       }
       this.rows.push(row);
     } catch (error) {
@@ -79,13 +84,13 @@ export class Pipeline implements pg.Submittable {
 
   handleCommandComplete(): void {
     this.results.set(this.name, this.rows);
-    if (!this.described.has(this.name) && !this.prepared?.has(this.name)) this.described.set(this.name, []);
+    if (!this.described.has(this.name) && !this.prepared?.has(this.name)) this.described.set(this.name, nothing);
     this.rows = [];
     this.at++;
   }
 
   handleReadyForQuery(): void {
-    for (const [name, columns] of this.described) this.prepared?.set(name, columns);
+    for (const [name, shape] of this.described) this.prepared?.set(name, shape);
     this.callback(this.unreadable ?? null, this.results);
   }
 
@@ -97,7 +102,7 @@ export class Pipeline implements pg.Submittable {
     return (this.statements[this.at] as LaneStatement).name;
   }
 
-  private get columns(): readonly Column[] {
-    return this.described.get(this.name) ?? this.prepared?.get(this.name) ?? [];
+  private get shape(): Shape {
+    return this.described.get(this.name) ?? this.prepared?.get(this.name) ?? nothing;
   }
 }

@@ -2,8 +2,8 @@ import fc from 'fast-check';
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { canonicalText, digestOf, sha256 } from '../../src/canonical.js';
-import type { Json } from '../../src/model.js';
+import { canonicalText, canonicalTextOfBoth, digestOf, sha256 } from '../../src/canonical.js';
+import type { Json, JsonObject } from '../../src/model.js';
 
 const vectors = join(process.cwd(), '..', 'shared', 'data', 'vectors', 'rfc8785');
 
@@ -49,6 +49,14 @@ describe('canonical JSON', () => {
     }
     expect(() => canonicalText(undefined as unknown as Json)).toThrow('a value of type undefined is not JSON');
   });
+});
+
+it('of two objects is that of their members together, the head before the body, whatever they are called', () => {
+  const object = fc.dictionary(fc.oneof(fc.constantFrom('id', 'kind', '__proto__', 'constructor', '10', '9', 'é'), fc.string()), fc.jsonValue({ maxDepth: 2 }));
+  fc.assert(fc.property(object, object, (head, body) => {
+    const both = Object.fromEntries([...Object.entries(body), ...Object.entries(head)]) as JsonObject;
+    expect(canonicalTextOfBoth(head as JsonObject, body as JsonObject)).toBe(canonicalText(both));
+  }));
 });
 
 describe('digests', () => {
