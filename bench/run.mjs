@@ -42,7 +42,7 @@ try {
   const slices = await measureCells(house, measuring);
   const bytes = names.includes('callgate') && slices.length > 0 ? await tableSizes(house) : null;
   const replicas = ours('replicas') ? await measureReplicas(house, measuring, { warmSeconds, seconds, rounds }) : null;
-  const waiting = ours('waiting') ? await measureWaiting(house, measuring, warmSeconds) : null;
+  const waiting = ours('waiting') ? await measureWaiting(house) : null;
   const guard = ours('guard') ? await measureGuard() : null;
   const result = {
     machine: { cpu: cpus()[0]?.model.trim(), cores: cpus().length, node: process.version, postgres }, settings: house.systems.flatMap(({ settings }) => settings ?? []),
