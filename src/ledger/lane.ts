@@ -5,6 +5,7 @@
  * Rejected: several lanes, a timer, a fast path for single rows; measured without gain (performance.md, "What was learnt").
  */
 import { LedgerUnavailable } from '../errors.js';
+import { Line } from './line.js';
 
 interface Waiting<T, R> { item: T; resolve(result: R): void; reject(error: unknown): void }
 
@@ -14,13 +15,15 @@ export type ErrorKind = 'unavailable' | 'contention' | 'row';
 export interface LaneOptions<T, R> {
   /** Makes the whole batch durable, or throws and leaves nothing. Results in the order of the items. Must be safe to repeat. */
   flush(items: T[]): Promise<R[]>;
+  /** Whose it is: tenants take turns. */
+  tenant(item: T): string;
   /** Two items that share one of these never go into the same flush. */
   keys?(item: T): readonly string[];
   kind(error: unknown): ErrorKind;
   /** In words for the operator. */
   ailment?(error: unknown): string | undefined;
   maxBatch: number;
-  /** Items beyond this are refused at once, before anything was sent. */
+  /** Items beyond this are refused at once, before anything was sent; a single tenant may hold eight ninths of it. */
   maxQueue: number;
   observed?(rows: number, seconds: number): void;
   /** Before each try again. */
@@ -42,22 +45,25 @@ export async function mayTryAgain(because: ErrorKind, n: number): Promise<boolea
 }
 
 export class Lane<T, R> {
-  private queue: Waiting<T, R>[] = [];
+  private readonly line: Line<Waiting<T, R>>;
   private running = false;
 
-  constructor(private readonly options: LaneOptions<T, R>) {}
+  constructor(private readonly options: LaneOptions<T, R>) {
+    const { keys, tenant, maxQueue } = options;
+    this.line = new Line({ tenant: ({ item }) => tenant(item), ...(keys ? { keys: ({ item }) => keys(item) } : {}), room: maxQueue });
+  }
 
   get depth(): number {
-    return this.queue.length;
+    return this.line.length;
   }
 
   /** @param always true for what must not be refused for want of room: the outcome of something already sent. */
   add(item: T, always = false): Promise<R> {
-    if (!always && this.queue.length >= this.options.maxQueue) {
-      return Promise.reject(new LedgerUnavailable(new Error(`${this.queue.length} commits are waiting`)));
+    if (!always && this.line.isFullFor(this.options.tenant(item))) {
+      return Promise.reject(new LedgerUnavailable(new Error(`${this.line.length} commits are waiting`)));
     }
     return new Promise<R>((resolve, reject) => {
-      this.queue.push({ item, resolve, reject });
+      this.line.add({ item, resolve, reject });
       if (!this.running) {
         this.running = true;
         queueMicrotask(() => void this.drain());
@@ -66,29 +72,13 @@ export class Lane<T, R> {
   }
 
   private async drain(): Promise<void> {
-    while (this.queue.length > 0) {
-      const batch = this.take();
+    while (this.line.length > 0) {
+      const batch = this.line.take(this.options.maxBatch);
       const started = performance.now();
       await this.settle(batch);
       this.options.observed?.(batch.length, (performance.now() - started) / 1000);
     }
     this.running = false;
-  }
-
-  private take(): Waiting<T, R>[] {
-    const { keys, maxBatch } = this.options;
-    if (!keys) return this.queue.splice(0, maxBatch);
-    const batch: Waiting<T, R>[] = [];
-    const later: Waiting<T, R>[] = [];
-    const held = new Set<string>();
-    for (const waiting of this.queue) {
-      const own = keys(waiting.item);
-      if (batch.length < maxBatch && !own.some((key) => held.has(key))) batch.push(waiting);
-      else later.push(waiting);
-      for (const key of own) held.add(key);
-    }
-    this.queue = later;
-    return batch;
   }
 
   /** The whole batch, again where that may help, then one by one, so that one bad row never fails its neighbours. */

@@ -97,6 +97,7 @@ export function openLedger(options: LedgerOptions, sealer: Sealer): LedgerStore 
         throw error;
       }
     },
+    tenant: tenantOf,
     keys: (item) => ('intent' in item ? intentKeys(item.intent) : 'draw' in item ? [turnKey(item.draw)] : []),
     kind: errorKind,
     ailment: ailmentOf,
@@ -115,6 +116,7 @@ export function openLedger(options: LedgerOptions, sealer: Sealer): LedgerStore 
         throw error;
       }
     },
+    tenant: ({ tenant }) => tenant,
     kind: errorKind,
     ailment: ailmentOf,
     ...retried,
@@ -284,6 +286,13 @@ async function flush(connection: LaneConnection, items: Commit[], sealer: Sealer
   const vain = [unclaimVain(meant, reserved), uncallVain(meant, reserved)].filter((statement) => statement !== undefined);
   if (vain.length > 0) await connection.run(vain);
   return committed;
+}
+
+function tenantOf(item: Commit): string {
+  if ('intent' in item) return item.intent.operation.tenant;
+  if ('transition' in item) return item.transition.tenant;
+  if ('entry' in item) return item.entry.operation?.tenant ?? item.entry.receipts[0]?.tenant ?? '';
+  return 'refusal' in item ? item.refusal.receipt.tenant : item.draw.tenant;
 }
 
 interface Placed<T> { at: number; item: T }

@@ -27,6 +27,7 @@ function lane(options: Partial<LaneOptions<number, number>> & { fail?: (batch: n
       stored.push(...items);
       return items.map((item) => item * 10);
     },
+    tenant: () => 'acme',
     kind: (error) => (error as Failure).kind,
     maxBatch: 8,
     maxQueue: 100,
