@@ -1,6 +1,6 @@
 /** Agents, and the people whom their calls ask: each step proposed, proposed again, followed as the answers say, and brought to its end. */
 import { setTimeout as delay } from 'node:timers/promises';
-import type { History, Said, Told } from './history.js';
+import { type History, isRefusedByPerson, isUnheard, type Said, type Told, type Verdict } from './history.js';
 import type { House } from './house.js';
 import { customers } from './orders.js';
 import type { Intent, Proposal, Step } from './plan.js';
@@ -111,8 +111,13 @@ export function openCallers(house: House, history: History): Callers {
     const people: [string, string][] = by === 'reviewer' ? [['reviewer-1', reviewers[0]], ['reviewer-2', reviewers[1]]] : [['application', application]];
     const decision = of.intent.verdict;
     await Promise.all(people.flatMap(([name, key], n) => [n, n + 1].map(async (replica) => {
-      const heard = await ask(`${house.fleet.any(replica).controlUrl}/v1/approvals/${id}/decision`, key, { decision, reason: 'as the suite has it', expected_digest: digest });
-      of.verdicts.push({ approval: id, decision, by: name, http: heard?.http ?? 0, summary, digest });
+      for (let tries = 0; tries <= again; tries++) {
+        const heard = await ask(`${house.fleet.any(replica + tries).controlUrl}/v1/approvals/${id}/decision`, key, { decision, reason: 'as the suite has it', expected_digest: digest });
+        const verdict: Verdict = { approval: id, decision, by: name, http: heard?.http ?? 0, summary, digest };
+        of.verdicts.push(verdict);
+        if (!isUnheard(verdict)) return;
+        await delay(awayMs);
+      }
     })));
   }
 
@@ -130,6 +135,14 @@ export function openCallers(house: House, history: History): Callers {
   const ended = (step: Step): boolean => step.intents.every((intent) => told.get(intent.id)?.final);
   const first = (step: Step): Proposal => step.proposals[0] as Proposal;
 
+  /** What a person has said no to is left out: it would be asked for once more, and what stands behind it would wait. What is left is a plan of its own. */
+  async function proposeAgain(step: Step, replica: number, pauseMs: number): Promise<void> {
+    const { ids, ...proposal } = first(step);
+    const intents = step.intents.filter(({ id }) => !isRefusedByPerson(told.get(id)));
+    const left = intents.length === step.intents.length ? ids : `${ids}w${intents.length}`;
+    if (intents.length > 0) await propose({ ...step, intents }, { ...proposal, ids: left, replica }, pauseMs);
+  }
+
   /** What undoes the first intent, once its receipt is known. */
   function voidOf(step: Step): Step | null {
     const receipt = step.intents[0] && told.get(step.intents[0].id)?.final?.receiptId;
@@ -145,13 +158,13 @@ export function openCallers(house: House, history: History): Callers {
       for (const fault of step.faults) await house.shop.arm(fault);
       if (step.together) await Promise.all(step.proposals.map((proposal) => propose(step, proposal)));
       else for (const proposal of step.proposals) await propose(step, proposal);
-      for (let n = 0; n < step.patience && !ended(step); n++) await propose(step, { ...first(step), replica: first(step).replica + n }, 100 + n * 200);
+      for (let n = 0; n < step.patience && !ended(step); n++) await proposeAgain(step, first(step).replica + n, 100 + n * 200);
       const undo = voidOf(step);
       if (undo) await this.play(undo);
     },
     async finish(step, untilMs) {
       for (let n = 0; !step.givesUp; n++) {
-        await propose(step, { ...first(step), replica: n }, Math.min(1_000, n * 100));
+        await proposeAgain(step, n, Math.min(1_000, n * 100));
         if (ended(step) || performance.now() > untilMs) break;
       }
       const undo = voidOf(step);

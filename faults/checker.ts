@@ -2,7 +2,8 @@
  * The eight invariants of the semantics (section 9) over one run. Pure, and apart from whatever drove the run: it believes the service's books
  * and what callers were told, and of the ledger only that it names what it knows.
  */
-import type { Evidence, LedgerEntry, Said, Told } from './history.js';
+import { type Evidence, isUnheard, type LedgerEntry, openStates, type Said, type Told } from './history.js';
+import { about, brief, meaningOf, storyOf } from './story.js';
 
 export interface Violation { invariant: 1 | 2 | 3 | 4 | 5 | 6 | 7 | 8 | 9; what: string }
 
@@ -32,14 +33,6 @@ function indexOf({ books }: Evidence): Find {
   return ({ intent }) => index.get(meaningOf(intent)) ?? [];
 }
 
-function meaningOf({ tool, args }: Told['intent']): string {
-  if (tool === 'issue_credit') return `credit ${args['order_id']} ${args['amount']}`;
-  if (tool === 'cancel_order') return `cancel ${args['order_id']}`;
-  return tool === 'void_credit' ? `void ${args['receipt_id']}` : '';
-}
-
-const about = ({ intent, step }: Told): string => `${step.kind} ${intent.id} (${intent.tool} ${JSON.stringify(intent.args)})`;
-
 /** The service may break its promise where it was told to: twice under one key, and as often as that happened. */
 const atMostOne: Check = ({ history, doubles }, effectsOf) => {
   const found: Violation[] = [];
@@ -53,8 +46,6 @@ const atMostOne: Check = ({ history, doubles }, effectsOf) => {
   return found;
 };
 
-const open = new Set(['sending', 'accepted', 'unknown', 'parked', 'approved', 'review']);
-
 const intended: Check = ({ books, ledger, history }) => {
   const known = new Map(ledger.map((entry) => [entry.id, entry]));
   const found: Violation[] = [];
@@ -64,7 +55,7 @@ const intended: Check = ({ books, ledger, history }) => {
   for (const entry of ledger) {
     // Ended before anything was sent, which is a decision.
     const due = entry.state === 'cancelled' ? 'decision' : 'effect';
-    if (!open.has(entry.state) && !has(entry, due)) found.push({ invariant: 2, what: `${entry.id} is ${entry.state} without ${due} receipt` });
+    if (!openStates.has(entry.state) && !has(entry, due)) found.push({ invariant: 2, what: `${entry.id} is ${entry.state} without ${due} receipt` });
   }
   for (const { final } of history.told) {
     if (final?.outcome !== 'committed' || final.receipts.effect === null) continue;
@@ -98,7 +89,6 @@ const silent = new Set(['unavailable', 'in_progress', 'rate_limited', 'failed'])
 const follows = (later: Said, first: Said): boolean =>
   later.operationId === first.operationId && later.outcome === first.outcome && (later.verified || !first.verified)
   && (later.result === first.result || (first.next === 'verify' && first.result === 'null'));
-const brief = ({ http, disposition, outcome, operationId, code, result }: Said): string => [http, disposition, outcome, code, operationId, result.slice(0, 80)].join(' ');
 
 const noEffect = new Set(['denied', 'rejected', 'budget_exhausted', 'cancelled', 'precondition_failed', 'transition_error', 'version_conflict', 'version_required', 'invalid_arguments', 'invalid_call', 'blocked_tool']);
 
@@ -192,8 +182,7 @@ function approvalsOf({ tool, args }: Told['intent']): number {
   return amount > 40_000 ? 2 : amount > 10_000 ? 1 : 0;
 }
 
-/** The answer to a yes was lost, here (0) or on the way to Postgres (503): the yes may count. */
-const lostVerdict = (verdicts: Told['verdicts']): boolean => verdicts.some(({ http, decision }) => (http === 0 || http === 503) && decision === 'approve');
+const lostVerdict = (verdicts: Told['verdicts']): boolean => verdicts.some((verdict) => isUnheard(verdict) && verdict.decision === 'approve');
 
 const ended: Check = ({ history, ledger, books, deadlineMs }) => [
   // The service keeps its promises save where it is told to act twice, so nothing else is a person's to find out.
@@ -205,5 +194,5 @@ const ended: Check = ({ history, ledger, books, deadlineMs }) => [
     const lateMs = (told.endedAt ?? Infinity) - history.quietAt;
     return lateMs > deadlineMs ? [{ invariant: 9, what: `its end came ${Math.round(lateMs)} ms after everything was quiet: ${about(told)}` }] : [];
   }),
-  ...ledger.filter(({ state }) => open.has(state)).map(({ id, state }): Violation => ({ invariant: 9, what: `${id} is still ${state}` })),
+  ...ledger.filter(({ state }) => openStates.has(state)).map((entry): Violation => ({ invariant: 9, what: `${entry.id} is still ${entry.state}: ${storyOf(entry, history, ledger)}` })),
 ];

@@ -21,6 +21,9 @@ export interface Said {
 
 export interface Verdict { approval: string; decision: 'approve' | 'reject'; by: string; http: number; summary: string; digest: string }
 
+/** Its answer was lost, here (0) or on the way to Postgres (503): it may count, and may not. */
+export const isUnheard = ({ http }: Verdict): boolean => http === 0 || http === 503;
+
 export interface Told {
   intent: Intent;
   step: Pick<Step, 'n' | 'kind' | 'session' | 'budget' | 'givesUp'>;
@@ -34,6 +37,8 @@ export interface Told {
   /** When it first came to one. */
   endedAt: number | null;
 }
+
+export const isRefusedByPerson = (told: Told | undefined): boolean => told?.final?.code === 'APPROVAL_REJECTED';
 
 export interface History {
   told: Told[];
@@ -56,7 +61,21 @@ export interface Books {
 }
 
 /** One operation as the control plane tells its story. */
-export interface LedgerEntry { id: string; state: string; session: string; receipts: { id: string; kind: string }[] }
+export interface LedgerEntry {
+  id: string;
+  state: string;
+  reason: string | null;
+  session: string;
+  generation: number;
+  tool: string;
+  subject: string;
+  args: Record<string, unknown>;
+  createdAt: string;
+  receipts: { id: string; kind: string; disposition: string }[];
+}
+
+/** States of an operation that has not come to its end. */
+export const openStates: ReadonlySet<string> = new Set(['sending', 'accepted', 'unknown', 'parked', 'approved', 'review']);
 
 export interface Evidence {
   history: History;

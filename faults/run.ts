@@ -1,9 +1,10 @@
 /** One run: everything proposed while everything is disturbed, then quiet, then every end, then the books. Rounds keep the tester's memory bounded. */
+import { answerLeftBehind } from './approvers.js';
 import { openCallers } from './callers.js';
 import { check, type Violation } from './checker.js';
 import { type Disturbing, openDisturbing } from './disturbing.js';
-import { readLedger } from './evidence.js';
-import { type History, newHistory } from './history.js';
+import { settledLedger } from './evidence.js';
+import { type History, type LedgerEntry, newHistory } from './history.js';
 import { type House, openHouse, windows } from './house.js';
 import type { Options } from './options.js';
 import { inParallel } from './parallel.js';
@@ -85,6 +86,7 @@ async function playRound(house: House, options: Options, steps: Step[], { seed, 
   const callers = openCallers(house, history);
   const disturbing = openDisturbing(house, disturbancesOf(seed, steps.length, kills, failover), options.replicas, seed);
   const reviewers = startReviewers(house, seeded(seed));
+  let ledger: LedgerEntry[];
   try {
     await inParallel(steps, workers, async (step, n) => {
       disturbing.reached(n);
@@ -98,12 +100,14 @@ async function playRound(house: House, options: Options, steps: Step[], { seed, 
     const untilMs = history.quietAt + windows.reconcileMs + graceMs;
     // Budgets last: what came back to them while others ended is proposed again.
     for (const some of [steps, steps.filter(({ budget }) => budget !== null)]) await inParallel(some, workers, (step) => callers.finish(step, untilMs));
+    await answerLeftBehind(house, history);
+    ledger = await settledLedger(house, since, untilMs);
   } finally {
     await reviewers.stop();
     history.reviews = reviewers.decided();
   }
   watch('end');
-  const [books, ledger, met] = [await house.shop.books(), await readLedger(house, since), await house.shop.met()];
+  const [books, met] = [await house.shop.books(), await house.shop.met()];
   sum.violations.push(...check({ history, books, ledger, doubles: met['double_effect'] ?? 0, deadlineMs: windows.reconcileMs + graceMs }));
   sum.effects += books.credits.length + books.voids.length + books.cancellations.length;
   sum.reviews += history.reviews.length;

@@ -14,7 +14,7 @@ import { byName, outdated } from './observe.js';
 import { operationOf } from './operation.js';
 import type { Parts } from './parts.js';
 import { closedRefusal, holding, writeTraffic } from './place.js';
-import type { Dossier, Intent, Operation, Place, Reservation } from './ports.js';
+import type { Dossier, Intent, Place, Reservation } from './ports.js';
 import { predicateError } from './predicate-error.js';
 import type { Progress } from './progress.js';
 import { decisionReceipt } from './receipts.js';
@@ -23,7 +23,7 @@ import { resourceOf } from './resource.js';
 import { callScope } from './scope.js';
 import { guardTopic } from './turn.js';
 import type { WaitingCall } from './waiting.js';
-import { withdraw } from './withdraw.js';
+import { type ProposedIntent, withdraw } from './withdraw.js';
 
 export type Reserved = { run: Run; place: Place; attemptId: string; sendBefore: number; topics: string[]; release(): void };
 
@@ -87,11 +87,11 @@ export async function reserveOrRefuse(...given: Parameters<typeof reserve>): Ret
 }
 
 /** Of an intent whose acknowledgement never came nobody is told that it was sent, and it is not: should it be there after all, it is taken back. */
-async function reserveOrWithdraw(run: Run, intent: Intent): Promise<Reservation> {
+async function reserveOrWithdraw(run: Run, intent: ProposedIntent): Promise<Reservation> {
   try {
     return await run.parts.ledger.reserve(intent);
   } catch (error) {
-    if (error instanceof LedgerUnavailable) void withdraw(run, intent);
+    if (error instanceof LedgerUnavailable) void withdraw(run.parts, run.tool, intent);
     throw error;
   }
 }
@@ -114,9 +114,6 @@ export function send({ run, place, attemptId, sendBefore }: Reserved): Promise<E
 export function guardsOf({ guards }: AdmittedCall): AdmittedCall['guards'] {
   return [...guards].sort((a, b) => (a.key < b.key ? -1 : 1));
 }
-
-/** With the operation as the ledger has it once the intent is durable. */
-type ProposedIntent = Intent & { operation: Operation };
 
 /** @param parked what it waits for before it is sent, which then claims its guard keys. */
 export function intentOf(parts: Parts, call: AdmittedCall, progress: Progress, request: RenderedRequest, parked?: Intent['parked']): ProposedIntent {

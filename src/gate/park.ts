@@ -3,7 +3,7 @@
  * Whatever holds the entity until then is none of its business, so a person who takes an hour keeps nobody else from working.
  */
 import { EvaluationError } from '../contract/plan.js';
-import { refuse, type Refusal } from '../errors.js';
+import { LedgerUnavailable, refuse, type Refusal } from '../errors.js';
 import { newApprovalId } from '../receipt-id.js';
 import type { Told } from './answer.js';
 import { approvalDigest, approvalSummary } from './approval.js';
@@ -11,17 +11,18 @@ import { noExecutionsLeft } from './budgets.js';
 import type { AdmittedCall } from './calls.js';
 import { type Conflict, intentOf } from './execute.js';
 import type { Parts } from './parts.js';
-import type { Asked, Intent, Operation, StoredAnswer } from './ports.js';
+import type { Asked, Operation, StoredAnswer } from './ports.js';
 import { predicateError } from './predicate-error.js';
 import type { Progress } from './progress.js';
 import { redactedText } from './receipts.js';
 import { callScope } from './scope.js';
 import type { WaitingCall } from './waiting.js';
+import { type ProposedIntent, withdraw } from './withdraw.js';
 
 /** The operation as it waits. */
 export async function park(parts: Parts, call: AdmittedCall, progress: Progress, waiting: WaitingCall): Promise<Operation | Conflict | Refusal> {
   if (parts.draining()) return refuse('DRAINING', 'This replica takes no new calls.');
-  let intent: Intent;
+  let intent: ProposedIntent;
   try {
     intent = parkedIntent(parts, call, progress);
   } catch (error) {
@@ -29,6 +30,16 @@ export async function park(parts: Parts, call: AdmittedCall, progress: Progress,
     throw error;
   }
   if (!(await waiting.begin())) return { conflict: 'given_up' };
+  try {
+    return await parkNow(parts, call, progress, waiting, intent);
+  } catch (error) {
+    // Its caller is told that it was not recorded: then nobody may approve it.
+    if (error instanceof LedgerUnavailable) void withdraw(parts, call.tool, intent);
+    throw error;
+  }
+}
+
+async function parkNow(parts: Parts, call: AdmittedCall, progress: Progress, waiting: WaitingCall, intent: ProposedIntent): Promise<Operation | Conflict | Refusal> {
   const reservation = await parts.ledger.reserve(intent).finally(() => waiting.end());
   if (!reservation.reserved) return reservation.because === 'budget' ? noExecutionsLeft(call.session, { limit: reservation.quota, used: reservation.used }) : { conflict: reservation.because };
   waiting.leave();
@@ -37,7 +48,7 @@ export async function park(parts: Parts, call: AdmittedCall, progress: Progress,
   return (await parts.ledger.get(tenant, id)) ?? { conflict: 'exists' };
 }
 
-function parkedIntent(parts: Parts, call: AdmittedCall, progress: Progress): Intent {
+function parkedIntent(parts: Parts, call: AdmittedCall, progress: Progress): ProposedIntent {
   const { approval: rule, tool, args, bound, served, principal, envelope } = call;
   if (!rule) throw new Error('parked without a rule that asks for it');
   const request = tool.render(callScope(call));

@@ -33,6 +33,7 @@ import type { Signal } from '../signal.js';
 import { Turn } from './turn.js';
 import { identifyAll, waitingAs } from './cancel-waiting.js';
 import type { Given, WaitingCall } from './waiting.js';
+import { keep } from './withdraw.js';
 import { type LegalActions, validateShape, validateWorld } from './validate.js';
 
 export interface CallOptions {
@@ -287,7 +288,7 @@ async function parkedAnswer(walk: Walk, admitted: AdmittedCall): Promise<Answer 
   return operationAnswer(parked, { progress, as: 'proposer' });
 }
 
-/** `again`: the call id was bound to the operation just now; whether by this call or by another in the same moment shows when it is looked up. */
+/** `again`: the call id was bound to the operation just now, whether by this call or by another in the same moment shows when it is looked up; or what waited has moved. */
 async function answered(walk: Walk, permitted: PermittedCall, { operation, as, unbound, repeatedRead }: Standing): Promise<Answer | 'again'> {
   const { parts, progress } = walk;
   const refusal = replayRefusal(permitted.served.policy, permitted, operation);
@@ -301,6 +302,7 @@ async function answered(walk: Walk, permitted: PermittedCall, { operation, as, u
     await parts.ledger.alias({ tenant: operation.tenant, ...unbound, fingerprint: permitted.identity.fingerprint, operationId: operation.id });
     return 'again';
   }
+  if (operation.state === 'parked' && !(await keep(parts, operation))) return 'again';
   progress.pass('route', 'route', 'replay');
   if (operation.state === 'sending') return refusalAnswer(busy(), progress, operation.id);
   return repeatedRead ? repeatedReadAnswer(operation, progress) : operationAnswer(operation, { progress, as });

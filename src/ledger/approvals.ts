@@ -94,7 +94,7 @@ export async function dispatchWith(client: pg.PoolClient, dispatch: Dispatch): P
 const state = `case
     when o.state = 'parked' then case when o.expires_at > now() then 'pending' else 'expired' end
     when o.state in ('approved', 'review') and o.first_sent_at is null then 'approved'
-    when o.state = 'cancelled' and o.first_sent_at is null then
+    when o.state in ('cancelled', 'failed') and o.first_sent_at is null then
       case o.reason when 'APPROVAL_REJECTED' then 'rejected' when 'APPROVAL_REVOKED' then 'revoked' when 'APPROVAL_EXPIRED' then 'expired'
         when 'STALE_APPROVAL' then 'stale' else 'cancelled' end
     when o.first_sent_at is null then 'abandoned'

@@ -2,7 +2,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { naiveRefund } from '../../examples/retail/naive-client.js';
 import { type RetailService, startRetailService } from '../../examples/retail/service/server.js';
 import { check, type Violation } from '../../faults/checker.js';
-import { type Books, type Evidence, newHistory, type Said, type Told, type Verdict } from '../../faults/history.js';
+import { type Books, type Evidence, type LedgerEntry, newHistory, type Said, type Told, type Verdict } from '../../faults/history.js';
 import type { Intent } from '../../faults/plan.js';
 
 /**
@@ -32,7 +32,12 @@ function told(change: Change = {}): Told {
 }
 
 const credit = (change: Partial<Books['credits'][number]> = {}) => ({ order_id: 'O-1', amount: 100, key: 'op_1', receipt_id: 'CR-1', ...change });
-const operation = (id = 'op_1', state = 'committed') => ({ id, state, session: 's', receipts: [{ id: 'rcp_d', kind: 'decision' }, { id: 'rcp_e', kind: 'effect' }] });
+const decided = { id: 'rcp_d', kind: 'decision', disposition: 'executed' };
+const effected = { id: 'rcp_e', kind: 'effect', disposition: 'executed' };
+const operation = (id = 'op_1', state = 'committed', change: Partial<LedgerEntry> = {}): LedgerEntry => ({
+  id, state, reason: null, session: 's', generation: 1, tool: 'issue_credit', subject: 'C-17', args: { order_id: 'O-1', amount: 100, currency: 'GBP' }, createdAt: '2026-01-01T00:00:00Z',
+  receipts: [decided, effected], ...change,
+});
 
 function evidence(all: Told[], change: Partial<Omit<Evidence, 'books'>> & { books?: Partial<Books> } = {}): Evidence {
   const { books, ...rest } = change;
@@ -56,7 +61,7 @@ describe('an honest run', () => {
     ['given up after a 503', evidence([told({ step: { givesUp: true }, said: [refused('unavailable', 503, 'UNAVAILABLE')], final: null })], { books: { credits: [] }, ledger: [] })],
     ['approved and sent', evidence([told({ intent: asking, verdicts: [verdict('approve')] })], { books: { credits: [credit({ amount: 15_000 })] } })],
     ['refused by a person', evidence([told({ intent: { ...asking, verdict: 'reject' }, verdicts: [verdict('reject')], said: [refused('denied', 403, 'APPROVAL_REJECTED')] })], {
-      books: { credits: [] }, ledger: [{ ...operation('op_1', 'cancelled'), receipts: [{ id: 'rcp_d', kind: 'decision' }] }],
+      books: { credits: [] }, ledger: [operation('op_1', 'cancelled', { receipts: [decided] })],
     })],
     ['twice under one key, because the service was told to', evidence([told()], { books: { credits: [credit(), credit({ receipt_id: 'CR-2' })] }, doubles: 1 })],
   ];
@@ -66,8 +71,8 @@ describe('an honest run', () => {
     [1, 'two effects under two keys', evidence([told()], { books: { credits: [credit(), credit({ key: 'op_2', receipt_id: 'CR-2' })] }, ledger: [operation(), operation('op_2')], doubles: 5 })],
     [1, 'two effects under one key, and the service was told nothing of the kind', evidence([told()], { books: { credits: [credit(), credit({ receipt_id: 'CR-2' })] } })],
     [2, 'an effect without an intent', evidence([told()], { ledger: [] })],
-    [2, 'an effect without a decision receipt', evidence([told()], { ledger: [{ ...operation(), receipts: [{ id: 'rcp_e', kind: 'effect' }] }] })],
-    [2, 'an end without an effect receipt', evidence([told()], { ledger: [{ ...operation(), receipts: [{ id: 'rcp_d', kind: 'decision' }] }] })],
+    [2, 'an effect without a decision receipt', evidence([told()], { ledger: [operation('op_1', 'committed', { receipts: [effected] })] })],
+    [2, 'an end without an effect receipt', evidence([told()], { ledger: [operation('op_1', 'committed', { receipts: [decided] })] })],
     [2, 'an answer with a receipt that is nowhere', evidence([told({ said: [said({ receipts: { decision: 'rcp_d', effect: 'rcp_x' } })] })])],
     [3, 'lost: executed, and not in the books', evidence([told()], { books: { credits: [] } })],
     [3, 'refused, and in the books', evidence([told({ said: [refused('rejected', 422, 'UPSTREAM_REJECTED')], step: { givesUp: true } })])],
@@ -106,6 +111,25 @@ describe('an honest run', () => {
     [9, 'an end that comes too late', evidence([told({ said: [said({ at: 90_000 })] })])],
   ];
   it.each(broken)('broken at %i, %s: it is found', (invariant, _, run) => { expect(numbers(check(run))).toContain(invariant); });
+});
+
+describe('what is found', () => {
+  it('tells of an operation that is still open what it was meant for, its generations, what its callers and its people were told', () => {
+    const parked = { intent: { args: { order_id: 'O-1', amount: 15_000, currency: 'GBP' }, verdict: 'reject' as const }, step: { n: 48, givesUp: true }, cut: 2 };
+    const run = evidence([told({ ...parked, said: [refused('unavailable', 503, 'UNAVAILABLE')], final: null,
+      verdicts: [{ approval: 'apr_1', decision: 'reject', by: 'application', http: 503, summary: 'Credit 15000 GBP to O-1', digest: 'd' }] })], {
+      books: { credits: [] }, ledger: [
+        operation('op_1', 'cancelled', { args: parked.intent.args, reason: 'APPROVAL_REJECTED', receipts: [decided] }),
+        operation('op_2', 'parked', { args: parked.intent.args, generation: 2, receipts: [{ ...decided, disposition: 'approval_required' }] }), operation('op_9')],
+    });
+    const [found, ...others] = check(run);
+    expect(others).toEqual([]);
+    for (const part of [
+      'op_2 is still parked', 'session s', 'op_1 generation 1 cancelled APPROVAL_REJECTED', 'op_2 generation 2 parked', 'decision approval_required', 'single a (issue_credit {"order_id":"O-1","amount":15000',
+      'of step 48, whose caller gives up', '503 unavailable', 'cut off 2 times', 'its end was not told', 'the person says reject', 'apr_1 application reject 503',
+    ]) expect(found?.what).toContain(part);
+    expect(found?.what).not.toContain('op_9');
+  });
 });
 
 describe('a client without a gateway', () => {

@@ -154,6 +154,86 @@ describe('Postgres goes away', () => {
     }
   });
 
+  const ledgerOf = async (session: string) => (await sql(house.databaseUrl, `select operation_id, generation, state, reason from operations where session_id = '${session}' order by generation`)).rows as
+    { operation_id: string; generation: number; state: string; reason: string | null }[];
+  const waitingIn = async ({ control }: Opened, session: string) => ((await control().get(`/v1/approvals?session_id=${session}`)) as unknown as { items: { id: string; digest: string; operation_id: string }[] }).items;
+  const needsApproval = (order: string) => ({ session_id: unique('s'), call_id: 'c-1', arguments: { order_id: order, amount: 15_000 } });
+
+  it('with the acknowledgement of a call that waits for a person, for good: 503, and it is taken back, so that nobody approves what its caller was told was not recorded', () =>
+    behindProxy(async (open, proxy, order) => {
+      const call = needsApproval(order);
+      const before = await countOf();
+      const usedBefore = await used();
+      const cut = proxy.cutAfter('reserve', 100, true);
+      const answering = open.agent.credit(call);
+      await cut;
+      refusedBefore(await answering);
+      expect(await ledgerOf(call.session_id)).toMatchObject([{ generation: 1, state: 'parked' }]);
+      proxy.up();
+      await until(async () => (await ledgerOf(call.session_id))[0]?.state === 'failed', 3_000);
+      expect(await ledgerOf(call.session_id)).toMatchObject([{ reason: 'INTENT_NOT_ACKNOWLEDGED' }]);
+      expect(await waitingIn(open, call.session_id)).toEqual([]);
+      expect(await open.control().get(`/v1/approvals?state=ended&session_id=${call.session_id}`)).toMatchObject({ items: [{ state: 'cancelled' }] });
+      expect(await used()).toBe(usedBefore);
+      expect(await open.agent.credit(call)).toMatchObject({ http: 202, disposition: 'approval_required' });
+      const [asked] = await waitingIn(open, call.session_id);
+      expect(await ledgerOf(call.session_id)).toMatchObject([{ state: 'failed' }, { generation: 2, state: 'parked', operation_id: asked?.operation_id }]);
+      expect(await countOf()).toBe(before);
+    }));
+
+  /** The first intent of a call that waits is written, and what was to say so fails, once. */
+  const unheard = async (what: 'reserve' | 'get', play: (open: Opened, order: string, takingBack: Promise<boolean>) => Promise<void>): Promise<void> => {
+    let lost = 0;
+    let took: (moved: boolean) => void = () => undefined;
+    const takingBack = new Promise<boolean>((resolve) => { took = resolve; });
+    const lostOnTheWay = (): Promise<never> => Promise.reject(new LedgerUnavailable(new Error('lost on the way')));
+    const open = await openGateway(house, {}, {
+      ledger: (ledger) => ({
+        ...ledger,
+        async reserve(intent) {
+          const reservation = await ledger.reserve(intent);
+          return what === 'reserve' && lost++ === 0 ? lostOnTheWay() : reservation;
+        },
+        get: (tenant, id) => (what === 'get' && lost++ === 0 ? lostOnTheWay() : ledger.get(tenant, id)),
+        async transition(transition) {
+          const moved = await ledger.transition(transition);
+          if (transition.reason === 'INTENT_NOT_ACKNOWLEDGED') took(moved);
+          return moved;
+        },
+      }),
+    });
+    try {
+      await play(open, extraOrder(n++), takingBack);
+    } finally {
+      await open.gateway.close();
+    }
+  };
+
+  it('after a call was parked and before it could be read: 503, and it is taken back all the same', () =>
+    unheard('get', async (open, order, takingBack) => {
+      const call = needsApproval(order);
+      refusedBefore(await open.agent.credit(call));
+      expect(await takingBack).toBe(true);
+      expect(await ledgerOf(call.session_id)).toMatchObject([{ state: 'failed', reason: 'INTENT_NOT_ACKNOWLEDGED' }]);
+    }));
+
+  it('with the acknowledgement of a call that waits for a person, proposed again before it is taken back: whoever was told of it keeps it, and approved it is sent once', () =>
+    unheard('reserve', async (open, order, takingBack) => {
+      const call = needsApproval(order);
+      const before = await countOf();
+      refusedBefore(await open.agent.credit(call));
+      const told = await open.agent.credit(call);
+      expect(told).toMatchObject({ http: 202, disposition: 'approval_required' });
+      expect(await takingBack).toBe(false);
+      const [asked] = await waitingIn(open, call.session_id);
+      expect(asked?.operation_id).toBe(told.operation_id);
+      const verdict = { decision: 'approve', expected_digest: asked?.digest };
+      expect(await open.control(house.keys.application).post(`/v1/approvals/${asked?.id}/decision`, JSON.stringify(verdict))).toMatchObject({ http: 200 });
+      await until(async () => (await creditsOf(order)).length === 1, 5_000);
+      expect(await open.agent.settled(told.operation_id as string, 10_000)).toMatchObject({ disposition: 'executed', verified: true });
+      expect(await countOf() - before).toBe(1);
+    }));
+
   const used = async (): Promise<number> => Number((await sql(house.databaseUrl, `select coalesce(sum(used), 0) as used from budgets where kind = 'executions'`)).rows[0].used);
 });
 
