@@ -20,12 +20,10 @@ export type ReadOf = <T>(tenant: string, work: (client: pg.PoolClient) => Promis
  * One snapshot for all that `work` reads. The timeout is the transaction's own, so that it also holds behind a pooler that shares sessions. Every
  * index is led by the tenant, so that without one for a filter its own rows are read, never the whole table with everybody's (case-68).
  */
-export async function inSnapshot<T>(pool: pg.Pool, { tenant, timeoutMs }: SnapshotOptions, work: (client: pg.PoolClient) => Promise<T>): Promise<T> {
+export async function inSnapshot<T>(pool: pg.Pool, options: SnapshotOptions, work: (client: pg.PoolClient) => Promise<T>): Promise<T> {
   let client: pg.PoolClient | undefined;
   try {
-    client = await pool.connect();
-    const whose = tenant === null ? '' : `; set local callgate.tenant = ${client.escapeLiteral(tenant)}`;
-    await client.query(`begin transaction isolation level repeatable read read only; set local statement_timeout = ${timeoutMs}; set local enable_seqscan = off${whose}`);
+    client = await begun(pool, options);
     const result = await work(client);
     await client.query('commit');
     client.release();
@@ -34,6 +32,34 @@ export async function inSnapshot<T>(pool: pg.Pool, { tenant, timeoutMs }: Snapsh
     client?.release(true); // whatever state it is in, nobody else gets it
     throw failureOf(error);
   }
+}
+
+const used = new WeakSet<pg.PoolClient>();
+
+/**
+ * A primary that was left behind by a failover goes on answering, and what it shows is history: a person who decides on an approval would be told that there
+ * is none. No connection that was opened before is used for that; where a new one finds no other server, that one is read.
+ */
+async function begun(pool: pg.Pool, options: SnapshotOptions): Promise<pg.PoolClient> {
+  for (;;) {
+    const client = await pool.connect();
+    const isNew = !used.has(client);
+    used.add(client);
+    const writes = await begin(client, options).catch((error: unknown) => {
+      client.release(true);
+      throw error;
+    });
+    if (writes || isNew) return client;
+    client.release(true);
+  }
+}
+
+/** Whether the server still takes writes, from others than this transaction. */
+async function begin(client: pg.PoolClient, { tenant, timeoutMs }: SnapshotOptions): Promise<boolean> {
+  const whose = tenant === null ? '' : `; set local callgate.tenant = ${client.escapeLiteral(tenant)}`;
+  const results = await client.query(`begin transaction isolation level repeatable read read only; set local statement_timeout = ${timeoutMs}; set local enable_seqscan = off${whose};
+    select not pg_is_in_recovery() and current_setting('default_transaction_read_only') = 'off' as writes`) as unknown as pg.QueryResult<{ writes: boolean }>[];
+  return results.at(-1)?.rows[0]?.writes ?? false;
 }
 
 export const instant = (column: string): string => `to_char(${column} at time zone 'utc', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"')`;

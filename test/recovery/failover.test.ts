@@ -93,6 +93,28 @@ describe('a failover to a synchronous standby with calls in flight', () => {
     }
   }, 120_000);
 
+  it('a person who decides there on an approval that was asked for after the failover is heard, and not told that there is none', async () => {
+    const folder = mkdtempSync(join(tmpdir(), 'callgate-decides-'));
+    const postgres = await startPostgres(folder, (url) => prepare(url, house.databaseUrl), true);
+    const open = await openGateway(house, { DATABASE_URL: postgres.url });
+    const desk = open.control(house.keys.application);
+    try {
+      expect(await desk.get('/v1/approvals')).toMatchObject({ http: 200, items: [] });
+      await postgres.failOver('zombie');
+      const call = { session_id: unique('s'), call_id: 'c-1', arguments: { order_id: extraOrder(0), amount: 15_000 } };
+      let asked = await open.agent.credit(call);
+      for (const end = performance.now() + 30_000; asked.http === 503 && performance.now() < end;) asked = await open.agent.credit(call);
+      expect(asked).toMatchObject({ disposition: 'approval_required' });
+      const { id, digest } = asked.approval as { id: string; digest: string };
+      expect(await desk.get('/v1/approvals')).toMatchObject({ http: 200, items: [{ id, state: 'pending' }] });
+      expect(await desk.post(`/v1/approvals/${id}/decision`, JSON.stringify({ decision: 'reject', expected_digest: digest }))).toMatchObject({ http: 200, state: 'rejected' });
+    } finally {
+      await open.gateway.close();
+      await postgres.stop();
+      rmSync(folder, { recursive: true, force: true });
+    }
+  }, 120_000);
+
   it('the standby has what was acknowledged, and takes no write before it is the primary', async () => {
     const folder = mkdtempSync(join(tmpdir(), 'callgate-standby-'));
     let postgres: Postgres | undefined;
