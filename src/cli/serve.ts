@@ -1,8 +1,10 @@
 import { startGateway } from '../main.js';
+import { servesForLong } from './long-lived.js';
 import { readArgs, readConfig, untilStopped } from './usage.js';
 
 /** `callgate serve`: the gateway alone, on servers that are there. */
 export async function serve(args: string[]): Promise<number> {
+  servesForLong();
   const { values } = readArgs(args, { config: { type: 'string' } });
   // Heard from the beginning: whoever is told to stop while it starts, or in the moment in which it says that it serves, drains as well.
   const stopped = untilStopped();
