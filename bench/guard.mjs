@@ -9,6 +9,7 @@
  */
 import { fileURLToPath } from 'node:url';
 import { call } from '../dist/src/gate/pipeline.js';
+import { ReplayMemory } from '../dist/src/gate/replay-memory.js';
 import { WaitingCalls } from '../dist/src/gate/waiting.js';
 import { MemoryLocks } from '../dist/src/locks/memory-locks.js';
 import { compileServed } from '../dist/src/served.js';
@@ -35,7 +36,7 @@ const order = { kind: 'response', sent: true, status: 200, headers: { etag: '"7"
 
 let spent = {};
 const parts = {
-  replica: 'bench', locks: new MemoryLocks(), waiting: new WaitingCalls(), served: () => served, draining: () => true, hold: () => nothing,
+  replica: 'bench', locks: new MemoryLocks(), waiting: new WaitingCalls(), replays: new ReplayMemory(), served: () => served, draining: () => true, hold: () => nothing,
   settings: { bodyBytes, argumentsBytes, depth, resultBytes: 1_048_576, leaseMs: 15_000, patienceMs: 10_000, sendWindowMs: 3_000, executionsPerPrincipalPerDay: 1e8, proposals: 1e8, turns: 1e8 },
   ledger: {
     find: async ({ guardKeys }) => ({ ...nothingKnown, guardEpochs: guardKeys.map(() => 0) }),

@@ -15,6 +15,7 @@ import type { Parts } from './gate/parts.js';
 import type { Ledger, Locks, SharedPauses } from './gate/ports.js';
 import { openApprovalDesk } from './gate/approval-desk.js';
 import { openReviewDesk } from './gate/review-desk.js';
+import { ReplayMemory } from './gate/replay-memory.js';
 import { WaitingCalls } from './gate/waiting.js';
 import { buildAgentServer } from './http/agent/server.js';
 import { readOpenapi } from './http/control/openapi.js';
@@ -149,6 +150,7 @@ export async function startGateway(config: Config, joints: Joints = {}): Promise
     upstream: joints.upstream?.(upstream) ?? upstream,
     upstreamGate,
     waiting,
+    replays: new ReplayMemory(),
     served: contracts.served,
     catalogueOf: contracts.earlier,
     serviceSecret: credentials.secret,

@@ -62,6 +62,21 @@ function standing({ envelope }: PermittedCall, operation: Operation, unbound: St
   return { kind, operation, as: operation.callId === envelope.callId ? 'again' : 'duplicate', unbound };
 }
 
+/** Of what the ledger said of the very same call a moment ago, and which is `final`. */
+export function replayed(call: PermittedCall, operation: Operation): Standing {
+  return standing(call, operation, null);
+}
+
+/**
+ * Whether the same call will be told this for as long as its answer is kept: the effect is known and nothing is owed, no undo is offered that would
+ * be told of, no event of its service can contradict it, and it is this call id that stands for it.
+ */
+export function isFinal({ tool, envelope }: PermittedCall, { operation, unbound, repeatedRead }: Standing): boolean {
+  const told = operation.answer as unknown as Told | null;
+  return told !== null && operation.state === 'committed' && operation.clock.untilDue === null && (operation.verified || told.verifyWith === undefined)
+    && told.compensate === undefined && !tool.async?.callback && unbound === null && !envelope.callIdMinted && !repeatedRead;
+}
+
 /** A contract's dedupe window, for callers that cannot name an intent: only what is terminal and older gives way. */
 function windowPassed(operation: Operation, windowMs: number | null): boolean {
   return windowMs !== null && operation.state === 'committed' && operation.clock.sinceCreated > windowMs;

@@ -6,7 +6,7 @@ import { isRefusal, refuse, type Refusal } from '../errors.js';
 import { dailyPurse, noProposalsLeft, sessionScope } from './budgets.js';
 import type { PermittedCall } from './calls.js';
 import { drawTurn } from './draw-turn.js';
-import { type Earlier, earlierAnswer, keptOf } from './earlier.js';
+import { type Earlier, earlierAnswer, isFinal, keptOf, replayed } from './earlier.js';
 import { alreadyDone } from './items.js';
 import type { Parts } from './parts.js';
 import type { Found } from './ports.js';
@@ -17,6 +17,9 @@ export async function lookUp(parts: Parts, permitted: PermittedCall): Promise<Ea
   const { identity, principal, envelope, tool } = permitted;
   const { tenant } = principal;
   await bindUndo(parts, permitted);
+  const known = envelope.callIdMinted ? undefined : parts.replays.recall(identity);
+  if (known) return replayed(permitted, known);
+  const askedAt = performance.now();
   const { tracksTrust } = permitted.served.catalogue;
   const isRead = tool.effect === 'none';
   const minted = isRead && envelope.callIdMinted; // an id minted just now has no past
@@ -36,7 +39,11 @@ export async function lookUp(parts: Parts, permitted: PermittedCall): Promise<Ea
     drawTurn(parts, permitted),
   ]);
   const earlier = earlierAnswer(permitted, { repeated: await repeatedRead(parts, tenant, found), ...found });
-  if (isRefusal(earlier) || earlier.kind !== 'fresh') return earlier;
+  if (isRefusal(earlier)) return earlier;
+  if (earlier.kind !== 'fresh') {
+    if (isFinal(permitted, earlier)) parts.replays.keep(identity, earlier.operation, askedAt);
+    return earlier;
+  }
   return noTurn ?? noProposalLeft(parts, permitted, found) ?? (await previousMissing(parts, permitted)) ?? (await alreadyDone(parts, permitted)) ?? earlier;
 }
 

@@ -3,6 +3,7 @@ import type { Catalogue, SecretSource } from '../contract/plan.js';
 import type { Json, StageName, StepName } from '../model.js';
 import type { Upstream } from '../upstream/exchange.js';
 import type { Ledger, Locks, UpstreamGate } from './ports.js';
+import type { ReplayMemory } from './replay-memory.js';
 import type { Served } from './served.js';
 import type { WaitingCalls } from './waiting.js';
 
@@ -61,6 +62,8 @@ export interface Parts {
   upstreamGate: UpstreamGate;
   /** Of this process. */
   waiting: WaitingCalls;
+  /** Of this process. */
+  replays: ReplayMemory;
   /** The served contracts with the policies that came with them: swapped whole. */
   served(): Served;
   /** An earlier catalogue, by which an operation began. Null when the ledger does not have it. */

@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest';
 import type { ToolPlan } from '../../src/contract/plan.js';
 import { isRefusal } from '../../src/errors.js';
 import type { PermittedCall } from '../../src/gate/calls.js';
-import { earlierAnswer, type FoundEarlier } from '../../src/gate/earlier.js';
+import { earlierAnswer, type FoundEarlier, isFinal, type Standing } from '../../src/gate/earlier.js';
 import { operationId } from '../../src/gate/identity.js';
 import type { Operation } from '../../src/gate/ports.js';
 import { type OperationState, operationStates, type Outcome } from '../../src/model.js';
@@ -105,4 +105,32 @@ describe('what an earlier operation means for a proposal', () => {
       expect(earlierAnswer(proposal({ windowMs }), found({ current: known, call: standsFor(known) }))).toMatchObject({ operation: known });
     }));
   });
+});
+
+/** What is remembered is told again without asking: it may hold nothing that could still become something else. */
+describe('what may be told again without asking the ledger', () => {
+  const settled = (change: Partial<Operation> = {}, answer: object | null = { result: 1 }): Operation => operation({ verified: true, clock: { sinceCreated: 1_000, untilDue: null } as Operation['clock'], answer: answer as Operation['answer'], ...change });
+  const standingOf = (given: Operation, change: Partial<Standing> = {}): Standing => ({ kind: 'answered', operation: given, as: 'again', unbound: null, ...change });
+  const withTool = (change: object): PermittedCall => ({ ...proposal(), tool: { ...proposal().tool, ...change } }) as PermittedCall;
+
+  it('is a committed answer, verified or with nothing owed, of a write and of a read', () => {
+    expect(isFinal(proposal(), standingOf(settled()))).toBe(true);
+    expect(isFinal(proposal(), standingOf(settled({ verified: false })))).toBe(true);
+    expect(isFinal(proposal({ effect: 'none' }), standingOf(settled({ verified: false }), { as: 'duplicate' }))).toBe(true);
+  });
+
+  it.each(operationStates.filter((state) => state !== 'committed'))('is none that is %s', (state) => {
+    expect(isFinal(proposal(), standingOf(settled({ state })))).toBe(false);
+  });
+
+  it.each<[string, PermittedCall, Standing]>([
+    ['whose read-back is owed', proposal(), standingOf(settled({ verified: false }, { result: 1, verifyWith: { tool: 'x', arguments: {} } }))],
+    ['that recovery will look at', proposal(), standingOf(settled({ clock: { sinceCreated: 1, untilDue: 5_000 } as Operation['clock'] }))],
+    ['that was erased', proposal(), standingOf(settled({}, null))],
+    ['that can be taken back, or was', proposal(), standingOf(settled({}, { result: 1, compensate: { tool: 'x', arguments: {} } }))],
+    ['that its service can contradict by itself', withTool({ async: { callback: {} } }), standingOf(settled())],
+    ['that its call id does not stand for yet', proposal(), standingOf(settled(), { unbound: { callKey, previous: null } })],
+    ['that nothing but its meaning stands for', proposal({ minted: true }), standingOf(settled())],
+    ['told in the place of a read that was made too often', proposal({ effect: 'none' }), standingOf(settled(), { repeatedRead: true })],
+  ])('is none %s', (_, call, standing) => expect(isFinal(call, standing)).toBe(false));
 });
