@@ -6,7 +6,7 @@ import { LedgerUnavailable } from '../../src/errors.js';
 import { keyPrefix } from '../../src/identity/api-keys.js';
 import type { Joints } from '../../src/main.js';
 import { until } from '../recovery/process.js';
-import { type Agent, type House, openGateway, openHouse, type Opened, type Sent, unique } from '../support/gateway.js';
+import { type Agent, type CallBody, type House, openGateway, openHouse, type Opened, type Sent, unique } from '../support/gateway.js';
 import { anotherKey, contractsChanged } from './guarded.js';
 
 /**
@@ -17,7 +17,7 @@ let house: House;
 let one: Opened;
 let two: Opened;
 let db: pg.Client;
-const folder = contractsChanged((text) => text.replace(/\n {4}compensate:.*/, '').replace(/ callback:[^]*?(?=\n {4}result:)/, ''));
+const folder = contractsChanged((text) => text.replace(/\n {4}compensate:.*/, '').replace(/ callback:[\s\S]*?(?=\n {4}result:)/, ''));
 let finds = 0;
 let away = false;
 const watched: Joints = {
@@ -43,7 +43,7 @@ afterAll(async () => {
 
 let amount = 1;
 /** A settled credit, and the same call again. */
-async function settled(agent: Agent = one.agent): Promise<{ first: Sent; again: (by?: Agent) => Promise<Sent>; body: object }> {
+async function settled(agent: Agent = one.agent): Promise<{ first: Sent; again: (by?: Agent) => Promise<Sent>; body: CallBody }> {
   const body = { session_id: unique('s'), call_id: 'c-1', intent_id: unique('i'), arguments: { amount: amount++ } };
   const first = await agent.credit(body);
   expect(first).toMatchObject({ disposition: 'executed', verified: true });
