@@ -108,9 +108,10 @@ export function openLedger(options: LedgerOptions, sealer: Sealer): LedgerStore 
   });
   const finds = new Lane<FindQuery, FoundRow>({
     async flush(items) {
-      const results = await findConnection.run([findStatement(items)], items.length);
+      const statement = findStatement(items);
+      const results = await findConnection.run([statement], items.length);
       try {
-        return toFoundRows(items, results.get('find') as OperationRow[], sealer);
+        return toFoundRows(items, results.get(statement.name) as OperationRow[], sealer);
       } catch (error) {
         if (isReadOnly(error)) findConnection.abandon();
         throw error;
