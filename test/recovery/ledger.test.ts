@@ -96,7 +96,7 @@ describe('a server that cannot write any more', () => {
       (await sql<{ pid: number }>('select pid from pg_stat_activity where datname = current_database() and query like $1 and pid <> pg_backend_pid() order by backend_start desc', [like])).map(({ pid }) => pid);
     await ledger.reserve(intent('stale-before', ['k:stale-before']));
     await ledger.find(query);
-    const [reader] = await backend('%seen_version%');
+    const [reader] = await backend('%left_behind%');
     const [writer] = await backend('%with candidate%');
     try {
       await sql(`alter database ${name} set default_transaction_read_only = on`);
@@ -106,7 +106,7 @@ describe('a server that cannot write any more', () => {
       await sql(`begin read write; alter database ${name} reset default_transaction_read_only; commit`);
     }
     await ledger.find(query);
-    expect((await backend('%seen_version%'))[0]).not.toBe(reader);
+    expect((await backend('%left_behind%'))[0]).not.toBe(reader);
     expect(await ledger.reserve(intent('stale', ['k:stale']))).toEqual({ reserved: true });
   });
 });
