@@ -1,0 +1,163 @@
+/**
+ * Millions of operations out of a few hundred: every row that a seed (bench/scale/seed.mjs) left behind, again and again under names of its own, as
+ * one conversation or another of one tenant or another at one time or another. The columns are those that the tables have: nothing here knows them.
+ */
+import { makeIndexes, takeIndexes } from './indexes.mjs';
+import { readSeed } from './rows.mjs';
+import { marker } from './seed.mjs';
+
+const letters = { time: 't', uuid: 'u', bytes: 'b', timed: 'i', hash: 'h', name: 'n', xact: 'x', deadline: 'd' };
+const dayMs = 86_400_000;
+const uncommonShare = 0.02;
+const copiesOfRare = 20;
+const copiesOfOpen = 50;
+/** Transactions that wrote copies are told apart as if they were so many, all of them long over. */
+const transactions = 600;
+
+/**
+ * @param connect opens one more connection as the owner of the tables
+ * @param options `{operations, days, tenants, largest}`: how many in all, over how long until now, and the share that the seed's own tenant has
+ * @param told what was done, and how long it took
+ * @returns `{operations, conversations, tenants}`
+ */
+export async function multiply(connect, { operations, days = 90, tenants = 200, largest = 0.9, lanes = 2 }, told = () => undefined) {
+  const connections = await Promise.all(Array.from({ length: lanes }, () => connect()));
+  const [client] = connections;
+  try {
+    const step = async (what, work) => {
+      const begun = performance.now();
+      const result = await work();
+      told(what, (performance.now() - begun) / 1000);
+      return result;
+    };
+    const seed = await readSeed(client);
+    await prepare(client, seed);
+    const conversations = await step('conversations', () => copy(client, seed, { operations, days, tenants, largest }));
+    const taken = await takeIndexes(client, [...bySize(seed), 'receipt_chain']);
+    await step('rows', () => shareOut(connections, bySize(seed), (each, table) => fill(each, seed.find((one) => one.table === table))));
+    await step('chain', () => chain(client));
+    await step('indexes', () => makeIndexes(connections, taken, (table, column) => isRandom(seed, table, column)));
+    await client.query('drop schema scale cascade');
+    await step('statistics', () => shareOut(connections, [...bySize(seed), 'receipt_chain'], (each, table) => each.query(`vacuum (analyze, parallel 0) ${table}`)));
+    const { rows: [{ n }] } = await client.query('select count(*)::integer as n from operations');
+    return { operations: n, conversations };
+  } finally {
+    await Promise.all(connections.map((each) => each.end()));
+  }
+}
+
+const bySize = (seed) => seed.toSorted((a, b) => b.rows.length - a.rows.length).map(({ table }) => table);
+
+async function shareOut(connections, tables, work) {
+  const left = [...tables];
+  await Promise.all(connections.map(async (client) => {
+    for (let table = left.shift(); table !== undefined; table = left.shift()) await work(client, table);
+  }));
+}
+
+/** The rows of the seed with how each value of theirs is copied, and all rows that were there before. */
+async function prepare(client, seed) {
+  const now = Date.now();
+  await client.query(`drop schema if exists scale cascade; create schema scale;
+    create function scale.timed(old text, ms bigint, code text) returns text language sql immutable return
+      left(old, 4) || ${Array.from({ length: 10 }, (_, n) => `substr('0123456789abcdefghjkmnpqrstvwxyz', ((ms >> ${45 - 5 * n}) & 31)::integer + 1, 1)`).join(' || ')}
+      || left(encode(sha256(convert_to(old || code, 'UTF8')), 'hex'), 16);`);
+  for (const { table, columns, rows } of seed) {
+    const places = rows.map(({ place, of, values, kinds }) => ({
+      place, of, kinds: kinds.map((kind, n) => letters[of.startsWith('o') && kind === 'time' && Date.parse(values[n]) > now ? 'deadline' : kind] ?? '-').join(''),
+      ms: kinds.map((kind, n) => (kind === 'timed' ? msOf(values[n]) : 0)),
+    }));
+    await client.query(`create unlogged table scale.before_${table} as select * from ${table}`);
+    await client.query(`create unlogged table scale.seed_${table} as select t.*, p.of as scale_of, p.kinds as scale_kinds, p.ms as scale_ms
+      from ${table} t join json_to_recordset('${JSON.stringify(places)}'::json) as p (place text, of text, kinds text, ms bigint[]) on t.ctid = p.place::tid`);
+    await client.query(`analyze scale.seed_${table}`);
+    if (columns.some(({ name }) => name.startsWith('scale_'))) throw new Error(`${table} has a column that is named as one of the generator`);
+  }
+}
+
+/** Which conversation each copy is of, whose it is, and how much later it is. @returns how many there are */
+async function copy(client, seed, { operations, days, tenants, largest }) {
+  const begun = beginnings(seed);
+  const of = (kind) => [...begun.keys()].filter((name) => name.startsWith(kind)).sort();
+  const meanOf = (names) => names.reduce((sum, name) => sum + seed.find(({ table }) => table === 'operations').rows.filter((row) => row.of === name).length, 0) / names.length;
+  const perCopy = (1 - uncommonShare) * meanOf(of('c')) + uncommonShare * meanOf(of('u'));
+  const { rows: [{ there }] } = await client.query('select count(*)::integer as there from operations');
+  const copies = Math.max(1, Math.round((operations - there) / perCopy));
+  const literal = (names) => `array[${names.map((name) => `'${name}'`).join(', ')}]`;
+  const end = Date.now() - 60_000;
+  const several = (kind, each) => `select x.of, ${kind === 'o' ? `${end} - random() * ${dayMs}` : `${end} - ${days * dayMs} * (0.95 + 0.05 * random())`}
+    from unnest(${literal(of(kind))}) as x (of), generate_series(1, ${each})`;
+  await client.query(`select setseed(0.5)`);
+  await client.query(`create unlogged table scale.copies as
+    with planned (of, at) as materialized (
+      select case when random() < ${uncommonShare} then (${literal(of('u'))})[1 + floor(random() * ${of('u').length})] else (${literal(of('c'))})[1 + floor(random() * ${of('c').length})] end,
+        ${end} - ${days * dayMs} * (1 - n::float8 / ${copies})
+      from generate_series(1, ${copies}) as n
+      union all ${several('r', copiesOfRare)}
+      union all ${several('o', copiesOfOpen)}
+    ),
+    numbered as (select p.of, p.at, row_number() over (order by p.at) as n from planned p)
+    select m.of, lpad(m.n::text, 8, '0') as code, case when random() >= ${largest} then 't-' || lpad(floor(${tenants} * random() * random())::text, 4, '0') end as tenant,
+      (m.at - b.at)::bigint as ms, (m.at - b.at)::bigint * interval '1 ms' as later, (3 + m.n * ${transactions} / (${copies} + 1000))::text::xid8 as xact
+    from numbered m join json_to_recordset('${JSON.stringify([...begun].map(([name, at]) => ({ of: name, at })))}'::json) as b (of text, at float8) on b.of = m.of
+    order by m.n`);
+  await client.query('analyze scale.copies');
+  return copies;
+}
+
+const msOf = (id) => [...id.slice(4, 14)].reduce((ms, char) => ms * 32 + '0123456789abcdefghjkmnpqrstvwxyz'.indexOf(char), 0);
+
+/** When each conversation began, by the first name in it that tells a time. */
+function beginnings(seed) {
+  const begun = new Map();
+  for (const { rows } of seed) for (const { of, kinds, values } of rows) {
+    for (const [n, kind] of kinds.entries()) if (kind === 'timed') begun.set(of, Math.min(begun.get(of) ?? Number.POSITIVE_INFINITY, msOf(values[n])));
+  }
+  return begun;
+}
+
+/** In one transaction with the truncation: with `wal_level = minimal` nothing of it is written twice. */
+async function fill(client, { table, columns, rows }) {
+  const names = columns.map(({ name }) => name).join(', ');
+  const values = columns.map(({ name }, n) => (name === 'tenant' ? 'coalesce(c.tenant, s.tenant)' : valueOf(name, n + 1, new Set(rows.map(({ kinds }) => kinds[n])))));
+  await client.query(`begin; truncate ${table};
+    insert into ${table} (${names}) select ${names} from scale.before_${table};
+    set local enable_mergejoin = off; set local enable_nestloop = off;
+    insert into ${table} (${names}) select ${values.join(', ')} from scale.copies c join scale.seed_${table} s on s.scale_of = c.of;
+    commit`);
+}
+
+const expressions = {
+  time: (column) => `${column} + c.later`,
+  deadline: (column) => `${column} + interval '1 year'`,
+  uuid: (column) => `md5(${column}::text || c.code)::uuid`,
+  bytes: (column) => `substr(sha256(${column} || c.code::bytea), 1, length(${column}))`,
+  timed: (column, n) => `scale.timed(${column}, s.scale_ms[${n}] + c.ms, c.code)`,
+  hash: (column) => `left(${column}, strpos(translate(${column}, '_', ':'), ':')) || left(encode(sha256(convert_to(${column} || c.code, 'UTF8')), 'hex'), length(${column}) - strpos(translate(${column}, '_', ':'), ':'))`,
+  name: (column) => `replace(${column}, '${marker}', c.code)`,
+  xact: () => 'c.xact',
+};
+
+function valueOf(name, n, kinds) {
+  if (kinds.has('time')) kinds.add('deadline');
+  const different = [...kinds].filter((kind) => kind !== null);
+  if (different.length === 0) return `s.${name}`;
+  return `case substr(s.scale_kinds, ${n}, 1) ${different.map((kind) => `when '${letters[kind]}' then ${expressions[kind](`s.${name}`, n)}`).join(' ')} else s.${name} end`;
+}
+
+function isRandom(seed, table, column) {
+  const of = seed.find((one) => one.table === table);
+  const at = of?.columns.findIndex(({ name }) => name === column) ?? -1;
+  return at >= 0 && of.rows.some(({ kinds }) => ['bytes', 'hash', 'uuid'].includes(kinds[at]));
+}
+
+/** Every receipt in its place, under links that nothing was hashed for: whoever seals goes on after the last one if that is signed. */
+async function chain(client) {
+  const { rows } = await client.query(`select a.attname as name from pg_attribute a where a.attrelid = 'receipt_chain'::regclass and a.attnum > 0 and not a.attisdropped order by a.attnum`);
+  const of = { tenant: 'r.tenant', sequence: 'r.sequence', receipt_id: 'r.id', link: 'r.link', previous: `lag(r.link, 1, sha256('')) over (partition by r.tenant order by r.sequence)` };
+  const names = rows.map(({ name }) => name);
+  await client.query(`begin; truncate receipt_chain, receipt_checkpoints;
+    insert into receipt_chain (${names.join(', ')}) select ${names.map((name) => of[name]).join(', ')}
+      from (select tenant, id, row_number() over (partition by tenant order by id) as sequence, sha256(convert_to(id, 'UTF8')) as link from receipts) r;
+    commit`);
+}
