@@ -119,7 +119,7 @@ function beginnings(seed) {
 /** In one transaction with the truncation: with `wal_level = minimal` nothing of it is written twice. */
 async function fill(client, { table, columns, rows }) {
   const names = columns.map(({ name }) => name).join(', ');
-  const values = columns.map(({ name }, n) => (name === 'tenant' ? 'coalesce(c.tenant, s.tenant)' : valueOf(name, n + 1, new Set(rows.map(({ kinds }) => kinds[n])))));
+  const values = columns.map(({ name }, n) => (name === 'tenant' ? 'coalesce(c.tenant, s.tenant)' : copied(name, n + 1, new Set(rows.map(({ kinds }) => kinds[n])))));
   await client.query(`begin; truncate ${table};
     insert into ${table} (${names}) select ${names} from scale.before_${table};
     set local enable_mergejoin = off; set local enable_nestloop = off;
@@ -138,7 +138,7 @@ const expressions = {
   xact: () => 'c.xact',
 };
 
-function valueOf(name, n, kinds) {
+function copied(name, n, kinds) {
   if (kinds.has('time')) kinds.add('deadline');
   const different = [...kinds].filter((kind) => kind !== null);
   if (different.length === 0) return `s.${name}`;

@@ -86,7 +86,6 @@ async function open(shop) {
 async function say({ url }, key, body) {
   const response = await fetch(`${url}/v1/calls`, { method: 'POST', headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json' }, body: JSON.stringify(body) });
   const answer = await response.json();
-  if (process.env.SEED_DEBUG) console.log(body.tool, response.status, answer.disposition, answer.code, Date.now() % 1e6);
   if (response.status >= 500) throw new Error(`a call of the seed was answered with ${response.status}: ${JSON.stringify(answer)}`);
   return answer;
 }

@@ -109,9 +109,10 @@ type Row = {
   approved_by: string[]; asked_at: string; expires_at: string; ended_by: string | null; ended_at: string; ended_because: string; state: ApprovalCase['state']; expired: boolean;
 };
 
-/** What has expired is not pending, whether or not recovery has come by to say so. */
+/** What has expired is not pending, whether or not recovery has come by to say so. Those that wait are few among those that have ended, and are looked up as such. */
 const orders = {
-  pending: { list: 'approvals_pending', is: `o.state = 'parked' and o.expires_at > now()`, after: '(a.asked_at, a.id) > (?::timestamptz, ?)', by: 'a.asked_at, a.id' },
+  pending: { list: 'approvals_pending', is: `o.state = 'parked' and o.expires_at > now() and a.operation_id = any (array(
+    select p.operation_id from operations p where p.tenant = $1 and p.state = 'parked'))`, after: '(a.asked_at, a.id) > (?::timestamptz, ?)', by: 'a.asked_at, a.id' },
   ended: { list: 'approvals_ended', is: `not (o.state = 'parked' and o.expires_at > now())`, after: '(a.asked_at, a.id) < (?::timestamptz, ?)', by: 'a.asked_at desc, a.id desc' },
 } as const;
 

@@ -15,15 +15,10 @@ import type { ChainStore, Lease, Snapshot, TenantHead, Unsealed } from '../chain
 import { type CheckpointRow, checkpointColumns, digest, headerColumns, type HeaderRow, hexOfDigest, toCheckpoint, toMilliseconds, toUnlinked } from './chain-row.js';
 import type { Statement } from './connection.js';
 import { hex } from './operation-row.js';
-import { inSnapshot, instant } from './pages.js';
+import { alongTheIndex, inSnapshot, instant } from './pages.js';
 
 type Plain = <Row extends object>(statement: Statement) => Promise<Row[]>;
 
-/**
- * Pages of what is not sealed walk along an index, however few rows the planner believes are left: with a sort or a bitmap each page would read
- * all that comes after it, and a backlog of 100,000 would take minutes in the place of seconds.
- */
-const alongTheIndex = 'set local enable_sort = off; set local enable_seqscan = off; set local enable_bitmapscan = off';
 const readMs = 10_000;
 
 const holdText = `

@@ -194,8 +194,8 @@ export function openLedger(options: LedgerOptions, sealer: Sealer): LedgerStore 
     async alias(alias: CallAlias) {
       await plain({
         name: 'alias',
-        text: `insert into calls as a (tenant, call_key, fingerprint, operation_id) values ($1, $2::bytea, $3::bytea, $4)
-          on conflict (tenant, call_key) do update set fingerprint = excluded.fingerprint, operation_id = excluded.operation_id
+        text: `insert into calls as a (tenant, call_key, fingerprint, operation_id, again) values ($1, $2::bytea, $3::bytea, $4, true)
+          on conflict (tenant, call_key) do update set fingerprint = excluded.fingerprint, operation_id = excluded.operation_id, again = true
           where a.operation_id = $5`,
         values: [alias.tenant, hex(alias.callKey), hex(alias.fingerprint), alias.operationId, alias.previous],
       });

@@ -3,13 +3,13 @@ import type { ChainReader } from '../chain/sealer.js';
 import type { Approvals, Reviews } from '../gate/ports.js';
 import type { Page, Records } from '../ports.js';
 import type { JsonObject } from '../model.js';
-import { firstIdAt } from '../receipt-id.js';
 import { findApproval, listApprovals } from './approvals.js';
 import { openChainReader } from './chain-reader.js';
 import { contentOrTombstone } from './chain-row.js';
 import { createPool } from './connection.js';
-import { readCursor } from './cursor.js';
-import { inSnapshot, instant, page, type ReadOf, Where } from './pages.js';
+import { writeCursor } from './cursor.js';
+import { listOperations, listReceipts } from './lists.js';
+import { inSnapshot, instant, type ReadOf } from './pages.js';
 import { findReview, listReviews } from './reviews.js';
 import type { Sealer } from './seal.js';
 
@@ -20,7 +20,12 @@ export interface RecordsOptions {
   /** Of one statement, by the server's clock. */
   statementTimeoutMs: number;
   connectTimeoutMs: number;
+  /** How long a list is searched for one page of what its filter lets through. */
+  searchMs?: number;
 }
+
+/** Half of what a page may take: the step that is under way then is finished. */
+const searchedMs = 250;
 
 export interface RecordStore extends Records {
   reviews: Reviews;
@@ -35,19 +40,14 @@ export function openRecords(options: RecordsOptions, sealer: Sealer): RecordStor
   const pool = createPool({ ...options, preparedStatements: false, statementTimeoutMs: options.statementTimeoutMs + 1_000 }, options.poolSize);
   // The statement that was under way fails too and says it; without a listener a lost connection would end the process.
   pool.on('connect', (client) => void client.on('error', () => undefined));
+  const withinMs = options.searchMs ?? searchedMs;
   /** The only way to a connection here: nobody reads without saying for whom. */
   const read: ReadOf = (tenant, work) => inSnapshot(pool, { tenant, timeoutMs: options.statementTimeoutMs }, work);
   return {
     async receipts(tenant, filter): Promise<Page<JsonObject>> {
-      const where = new Where(tenant);
-      where.equal(filter, ['session_id', 'intent_id', 'tool', 'disposition', 'outcome', 'principal']);
-      if (filter.from) where.add('id >= ?', firstIdAt(firstMillisecond(filter.from)));
-      if (filter.to) where.add('id < ?', firstIdAt(firstMillisecond(filter.to)));
-      if (filter.cursor) where.add('id < ?', ...readCursor('receipts', filter.cursor));
-      const { rows } = await read(tenant, (client) => client.query<{ id: string; body: string }>(
-        `select id, ${contentOrTombstone} from receipts r where ${where.text} order by id desc limit ${filter.limit + 1}`, where.values,
-      ));
-      return page('receipts', rows, filter.limit, (row) => JSON.parse(row.body) as JsonObject, (row) => [row.id]);
+      const list = listReceipts<{ id: string; body: string }>(`id, ${contentOrTombstone}`, filter, { tenant, withinMs });
+      const { rows, after } = await read(tenant, list);
+      return { items: rows.map((row) => JSON.parse(row.body) as JsonObject), next_cursor: after && writeCursor('receipts', after) };
     },
     async receipt(tenant, id) {
       const { rows: [row] } = await read(tenant, (client) => client.query<{ body: string; digest: Buffer }>(
@@ -56,33 +56,25 @@ export function openRecords(options: RecordsOptions, sealer: Sealer): RecordStor
       return row ? { ...(JSON.parse(row.body) as JsonObject), digest: `sha256:${row.digest.toString('hex')}` } : null;
     },
     async operations(tenant, filter) {
-      const where = new Where(tenant);
-      where.equal(filter, ['session_id', 'intent_id', 'tool', 'outcome', 'principal', 'state']);
-      if (filter.from) where.add('created_at >= ?::timestamptz', inUtc(filter.from));
-      if (filter.to) where.add('created_at < ?::timestamptz', inUtc(filter.to));
-      if (filter.cursor) where.add('(created_at, operation_id) < (?::timestamptz, ?)', ...readCursor('operations', filter.cursor));
-      const { rows } = await read(tenant, (client) => client.query<Summary>(
-        `select ${summaryColumns} from operations where ${where.text} order by created_at desc, operation_id desc limit ${filter.limit + 1}`,
-        where.values,
-      ));
-      return page('operations', rows, filter.limit, summary, (row) => [row.created_at, row.operation_id]);
+      const { rows, after } = await read(tenant, listOperations<Summary>(summaryColumns, filter, { tenant, withinMs }));
+      return { items: rows.map(summary), next_cursor: after && writeCursor('operations', after) };
     },
     async operation(tenant, id) {
       const story = await read(tenant, async (client) => {
         const { rows: [row] } = await client.query<Summary>(`select ${summaryColumns} from operations where tenant = $1 and operation_id = $2`, [tenant, id]);
         if (!row) return null;
         const receipts = await client.query<{ body: string }>(`select ${contentOrTombstone} from receipts r where r.tenant = $1 and r.operation_id = $2 order by r.id`, [tenant, id]);
-        const proposals = await client.query<{ at: string }>(
-          `select ${instant('created_at')} as at from calls where tenant = $1 and operation_id = $2 order by created_at`, [tenant, id],
+        const again = await client.query<{ at: string }>(
+          `select ${instant('created_at')} as at from calls where tenant = $1 and operation_id = $2 and again order by calls.created_at`, [tenant, id],
         );
         const callbacks = await client.query<JsonObject>(
           `select service, event_id, ${instant('received_at')} as received_at, weighed from callbacks c where c.tenant = $1 and c.operation_id = $2 order by c.received_at`, [tenant, id],
         );
-        return { row, receipts: receipts.rows, proposals: proposals.rows, callbacks: callbacks.rows };
+        return { row, receipts: receipts.rows, again: again.rows, callbacks: callbacks.rows };
       });
       return story && {
         ...summary(story.row),
-        proposals: story.proposals.map(({ at }) => ({ answered_from: at })),
+        proposals: [{ at: story.row.created_at }, ...story.again].map(({ at }) => ({ answered_from: at })),
         callbacks: story.callbacks,
         receipts: story.receipts.map(({ body }) => JSON.parse(body) as JsonObject),
       };
@@ -98,19 +90,6 @@ export function openRecords(options: RecordsOptions, sealer: Sealer): RecordStor
     chain: openChainReader(read),
     close: () => pool.end(),
   };
-}
-
-/** Receipts are dated to the millisecond: the first one that is not before an instant, whose fraction may be finer. */
-function firstMillisecond(text: string): Date {
-  const at = new Date(text);
-  const finer = /\.\d{3}(\d+)/.exec(text)?.[1] ?? '';
-  return /[1-9]/.test(finer) ? new Date(at.getTime() + 1) : at;
-}
-
-/** Postgres takes no offset beyond 15:59; a fraction is the same in every zone. */
-function inUtc(text: string): string {
-  const fraction = /\.(\d{1,6})/.exec(text)?.[1] ?? '0';
-  return `${new Date(text).toISOString().slice(0, 19)}.${fraction}Z`;
 }
 
 const summaryColumns = `operation_id, generation, state, outcome, reason, verified, effect, tool, contract_version, contract_digest, principal, subject,

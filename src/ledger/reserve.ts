@@ -77,7 +77,7 @@ called as (
   where f.call_key is not null
   order by f.tenant, f.call_key
   on conflict (tenant, call_key) do update
-    set fingerprint = excluded.fingerprint, operation_id = excluded.operation_id, created_at = now()
+    set fingerprint = excluded.fingerprint, operation_id = excluded.operation_id, created_at = now(), again = null
     where exists (
       select 1 from candidate c where c.tenant = a.tenant and c.call_key = a.call_key and c.previous_operation = a.operation_id)
   returning a.operation_id

@@ -19,8 +19,8 @@ type Row = {
 };
 
 const orders = {
-  open: { list: 'reviews_open', is: 'decided_at is null', key: 'opened_at', after: '(opened_at, id) > (?::timestamptz, ?)', by: 'opened_at, id' },
-  decided: { list: 'reviews_decided', is: 'decided_at is not null', key: 'decided_at', after: '(decided_at, id) < (?::timestamptz, ?)', by: 'decided_at desc, id desc' },
+  open: { list: 'reviews_open', is: 'decided_at is null', key: 'opened_at', after: '(opened_at, id) > (?::timestamptz, ?)', by: 'reviews.opened_at, reviews.id' },
+  decided: { list: 'reviews_decided', is: 'decided_at is not null', key: 'decided_at', after: '(decided_at, id) < (?::timestamptz, ?)', by: 'reviews.decided_at desc, reviews.id desc' },
 } as const;
 
 /** @throws BadCursor, before anything is asked. */
