@@ -1,3 +1,4 @@
+import { once } from 'node:events';
 import { connect } from 'node:net';
 import { describe, expect, it } from 'vitest';
 import { drain } from '../../src/http/drain.js';
@@ -123,11 +124,12 @@ describe('bytes that are no HTTP', () => {
   });
 
   it('a listener that closes lets a running call end with its answer', async () => {
-    let release = (): void => undefined;
+    let [arrive, release] = [(): void => undefined, (): void => undefined];
+    const arrived = new Promise<void>((resolve) => { arrive = resolve; });
     const running = new Promise<void>((resolve) => { release = resolve; });
-    const { agent, agentApp } = await listen({ door: { propose: async () => { await running; return executed; } } });
+    const { agent, agentApp } = await listen({ door: { propose: async () => { arrive(); await running; return executed; } } });
     const response = fetch(`${agent}/v1/calls`, { method: 'POST', headers: { ...as('agent'), ...json }, body: '{}' });
-    await new Promise((resolve) => setTimeout(resolve, 50));
+    await arrived;
     const closed = drain(agentApp, 10_000);
     release();
     expect(await (await response).json()).toEqual(executed);
@@ -136,9 +138,10 @@ describe('bytes that are no HTTP', () => {
 
   it('a client that stopped in the middle of a body cannot keep a closing listener open', async () => {
     const { agentPort, agentApp } = await listen();
+    const begun = once(agentApp.server, 'request');
     const socket = connect(agentPort, '127.0.0.1');
     socket.on('error', () => undefined).write(proposal('{"session_id":"s"}').slice(0, -5));
-    await new Promise((resolve) => setTimeout(resolve, 50));
+    await begun;
     const started = performance.now();
     await drain(agentApp, 100);
     expect(performance.now() - started).toBeLessThan(2000);
