@@ -79,7 +79,7 @@ export async function settleCommitted(run: Run, evidence: Committed, decided?: D
   return move(run, {
     // What settled before has let its entities go and told its session; a later verification moves and tells nothing.
     from: decided ? ['review'] : settled ? ['committed'] : ['sending', 'accepted', 'unknown'], to: 'committed', outcome: 'committed', verified: evidence.verified, effectSeen: true, reason: null,
-    attempts: operation.attempts, answer: told as unknown as StoredAnswer, settle: true, dueInMs: evidence.owed ? firstLookMs : null, release: true,
+    attempts: operation.attempts, answer: told as unknown as StoredAnswer, settle: true, dueInMs: evidence.owed ? firstLookMs : null, release: true, calledBack: !!tool.async?.callback,
     absentInMs: evidence.missingInMs ?? null, receipt, effectReceipt: receipt.id, items: itemsDone(run.dossier, partial),
     ...(decided ? { decided } : {}),
     ...(settled ? {} : { moves, late, ...seenAfter(run, evidence.aftermath, states), ...rememberedAs(run) }),

@@ -4,7 +4,7 @@
  */
 import pg from 'pg';
 
-const appendOnly = ['receipts', 'receipt_chain', 'receipt_checkpoints'];
+const appendOnly = ['receipts', 'receipt_chain', 'receipt_checkpoints', 'served_contracts'];
 const readOnly = ['schema_migrations'];
 
 /** @param url of the owner of the schema. @throws Error in words when there is no such role, or it is one that no grant binds. */

@@ -1,12 +1,17 @@
 /** The columns of an operation as the gate reads them, and back. */
 import type { Dossier, Operation, StoredAnswer } from '../gate/ports.js';
+import { attemptsOf } from './attempts.js';
 import { instant } from './pages.js';
 import type { Sealer } from './seal.js';
 
+/** Of an operation `o`, which names its contract itself or by `served` (migration 0022). */
+export const digestOf = (column: 'contract_digest' | 'catalogue_digest'): string =>
+  `coalesce(o.${column}, (select s.${column} from served_contracts s where s.id = o.served)) as ${column}`;
+
 /** For a table alias `o`; times leave the database as milliseconds from its own now. */
 export const operationColumns = `
-  o.tenant, o.operation_id, o.identity, o.generation, o.upstream_key, o.effect, o.state, o.fence, o.owner, o.attempt, o.attempts,
-  o.unknown_attempts, o.effect_seen, o.verified, o.reason, o.outcome, o.tool, o.contract_version, o.contract_digest, o.catalogue_digest,
+  o.tenant, o.operation_id, o.identity, o.generation, coalesce(o.upstream_key, o.operation_id) as upstream_key, o.effect, o.state, o.fence, o.owner, o.attempt,
+  o.attempts, o.attempts_brief, o.unknown_attempts, o.effect_seen, o.verified, o.reason, o.outcome, o.tool, o.contract_version, ${digestOf('contract_digest')}, ${digestOf('catalogue_digest')},
   o.principal, o.subject, o.purpose, o.session_id, o.turn_id, o.intent_id, o.call_id, o.fingerprint, o.decision_receipt,
   o.effect_receipt, o.review_id, o.compensates,
   case when o.undo_key is not null then (
@@ -58,7 +63,7 @@ export function toOperation(row: OperationRow, sealer: Sealer): Operation {
     fence: row['fence'] as number,
     owner: row['owner'] as string | null,
     attempt: row['attempt'] as number,
-    attempts: row['attempts'] as Operation['attempts'],
+    attempts: attemptsOf(row['attempts'] as Operation['attempts'], row['attempts_brief'] as string | null),
     unknownAttempts: row['unknown_attempts'] as number,
     effectSeen: row['effect_seen'] as boolean,
     verified: row['verified'] as boolean,

@@ -3,29 +3,32 @@
  * at the same time the first stands; the second writes nothing and is answered from the first.
  */
 import type { Entry } from '../gate/ports.js';
+import { briefly } from './attempts.js';
 import type { LaneStatement } from './pipeline.js';
 import { answerPlace, hex } from './operation-row.js';
 import { receiptRow } from './receipt-row.js';
 import type { Sealer } from './seal.js';
+import { servedOf } from './served-contracts.js';
 
 const recordText = `
 with entry as materialized (
   select * from json_to_recordset($1::json) as e (
     n integer, has_operation boolean, tenant text, operation_id text, identity bytea, generation integer, upstream_key text, effect text, state text, write_id uuid,
-    attempts jsonb, outcome text, reason text, tool text, contract_version text, contract_digest text, catalogue_digest text, principal text,
+    attempts_brief text, outcome text, reason text, tool text, contract_version text, contract_digest text, catalogue_digest text, principal text,
     subject text, purpose text, session_id text, turn_id text, intent_id text, call_id text, fingerprint bytea, decision_receipt text,
     effect_receipt text, sealed_answer bytea)
 ),
 inserted as (
   insert into operations (
-    tenant, operation_id, identity, generation, upstream_key, effect, state, write_id, attempts, outcome, reason, tool, contract_version,
-    contract_digest, catalogue_digest, principal, subject, purpose, session_id, turn_id, intent_id, call_id, fingerprint, decision_receipt,
+    tenant, operation_id, identity, generation, upstream_key, effect, state, write_id, attempts_brief, outcome, reason, tool, contract_version,
+    served, contract_digest, catalogue_digest, principal, subject, purpose, session_id, turn_id, intent_id, call_id, fingerprint, decision_receipt,
     effect_receipt, sealed_answer, settled_at)
   select
-    e.tenant, e.operation_id, e.identity, e.generation, e.upstream_key, e.effect, e.state, e.write_id, e.attempts, e.outcome, e.reason, e.tool,
-    e.contract_version, e.contract_digest, e.catalogue_digest, e.principal, e.subject, e.purpose, e.session_id, e.turn_id, e.intent_id, e.call_id,
+    e.tenant, e.operation_id, e.identity, e.generation, e.upstream_key, e.effect, e.state, e.write_id, e.attempts_brief, e.outcome, e.reason, e.tool,
+    e.contract_version, s.id, case when s.id is null then e.contract_digest end, case when s.id is null then e.catalogue_digest end, e.principal, e.subject, e.purpose, e.session_id, e.turn_id, e.intent_id, e.call_id,
     e.fingerprint, e.decision_receipt, e.effect_receipt, e.sealed_answer, now()
   from entry e
+  left join lateral (select (${servedOf('e')}) as id) s on true
   where e.has_operation
   order by e.tenant, e.operation_id
   on conflict do nothing
@@ -64,8 +67,9 @@ export function recordStatement(entries: Entry[], sealer: Sealer, relaxed = fals
     const o = entry.operation;
     if (!o) return { n, has_operation: false };
     return {
-      n, has_operation: true, tenant: o.tenant, operation_id: o.id, identity: hex(o.identity), generation: o.generation, upstream_key: o.upstreamKey, effect: o.effect,
-      state: o.state, write_id: o.writeId, attempts: o.attempts, outcome: o.outcome, reason: o.reason, tool: o.tool,
+      n, has_operation: true, tenant: o.tenant, operation_id: o.id, identity: hex(o.identity), generation: o.generation,
+      upstream_key: o.effect === 'none' ? null : o.upstreamKey, effect: o.effect,
+      state: o.state, write_id: o.writeId, attempts_brief: o.attempts.length > 0 ? briefly(o.attempts) : null, outcome: o.outcome, reason: o.reason, tool: o.tool,
       contract_version: o.contractVersion, contract_digest: o.contractDigest, catalogue_digest: o.catalogueDigest, principal: o.principal,
       subject: o.subject, purpose: o.purpose, session_id: o.sessionId, turn_id: o.turnId, intent_id: o.intentId, call_id: o.callId,
       fingerprint: hex(o.fingerprint), decision_receipt: o.decisionReceipt, effect_receipt: o.effectReceipt,

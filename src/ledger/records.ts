@@ -1,14 +1,16 @@
 /** What the control plane reads: keyset pages, always of one tenant, on connections of its own and bounded in time. */
 import type { ChainReader } from '../chain/sealer.js';
-import type { Approvals, Reviews } from '../gate/ports.js';
+import type { Approvals, AttemptRecord, Reviews } from '../gate/ports.js';
 import type { Page, Records } from '../ports.js';
-import type { JsonObject } from '../model.js';
+import type { Json, JsonObject } from '../model.js';
 import { findApproval, listApprovals } from './approvals.js';
+import { attemptsOf } from './attempts.js';
 import { openChainReader } from './chain-reader.js';
 import { contentOrTombstone } from './chain-row.js';
 import { createPool } from './connection.js';
 import { writeCursor } from './cursor.js';
 import { listOperations, listReceipts } from './lists.js';
+import { digestOf } from './operation-row.js';
 import { inSnapshot, instant, type ReadOf } from './pages.js';
 import { findReview, listReviews } from './reviews.js';
 import type { Sealer } from './seal.js';
@@ -61,7 +63,7 @@ export function openRecords(options: RecordsOptions, sealer: Sealer): RecordStor
     },
     async operation(tenant, id) {
       const story = await read(tenant, async (client) => {
-        const { rows: [row] } = await client.query<Summary>(`select ${summaryColumns} from operations where tenant = $1 and operation_id = $2`, [tenant, id]);
+        const { rows: [row] } = await client.query<Summary>(`select ${summaryColumns} from operations o where tenant = $1 and operation_id = $2`, [tenant, id]);
         if (!row) return null;
         const receipts = await client.query<{ body: string }>(`select ${contentOrTombstone} from receipts r where r.tenant = $1 and r.operation_id = $2 order by r.id`, [tenant, id]);
         const again = await client.query<{ at: string }>(
@@ -92,13 +94,13 @@ export function openRecords(options: RecordsOptions, sealer: Sealer): RecordStor
   };
 }
 
-const summaryColumns = `operation_id, generation, state, outcome, reason, verified, effect, tool, contract_version, contract_digest, principal, subject,
-  session_id, turn_id, intent_id, call_id, purpose, attempt, attempts, fence, owner, decision_receipt, effect_receipt, review_id,
+const summaryColumns = `operation_id, generation, state, outcome, reason, verified, effect, tool, contract_version, ${digestOf('contract_digest')}, principal, subject,
+  session_id, turn_id, intent_id, call_id, purpose, attempt, attempts, attempts_brief, fence, owner, decision_receipt, effect_receipt, review_id,
   ${instant('created_at')} as created_at, ${instant('settled_at')} as settled_at, ${instant('due_at')} as due_at`;
 
-type Summary = JsonObject & { operation_id: string; created_at: string };
+type Summary = JsonObject & { operation_id: string; created_at: string; attempts_brief: string | null };
 
 function summary(row: Summary): JsonObject {
-  const { operation_id, ...rest } = row;
-  return { id: operation_id, ...rest };
+  const { operation_id, attempts, attempts_brief, ...rest } = row;
+  return { id: operation_id, ...rest, attempts: attemptsOf(attempts as unknown as AttemptRecord[], attempts_brief) as unknown as Json };
 }

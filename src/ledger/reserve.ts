@@ -26,6 +26,7 @@ import type { LaneStatement } from './pipeline.js';
 import { answerPlace, hex, requestPlace } from './operation-row.js';
 import { receiptRow } from './receipt-row.js';
 import type { Sealer } from './seal.js';
+import { servedOf } from './served-contracts.js';
 
 const reserveText = `
 with candidate as materialized (
@@ -93,7 +94,7 @@ inserted as (
   insert into operations (
     tenant, operation_id, identity, generation, upstream_key, effect, state, write_id, owner, due_at, attempt_id, first_sent_at, send_by,
     reconcile_by, tool, contract_version, contract_digest, catalogue_digest, principal, subject, purpose, session_id, turn_id, intent_id,
-    call_id, fingerprint, compensates, budget_scope, decision_receipt, sealed_request, approval_id, expires_at, sealed_answer)
+    call_id, fingerprint, compensates, budget_scope, decision_receipt, sealed_request, approval_id, expires_at, sealed_answer, served)
   select
     w.tenant, w.operation_id, w.identity, w.generation, w.upstream_key, w.effect, case when w.parked then 'parked' else 'sending' end, w.write_id,
     case when not w.parked then w.owner end,
@@ -101,7 +102,7 @@ inserted as (
     case when not w.parked then w.attempt_id end, case when not w.parked then now() end, case when not w.parked then now() + w.send_window_ms * interval '1 ms' end,
     case when not w.parked then now() + w.reconcile_ms * interval '1 ms' end, w.tool, w.contract_version, w.contract_digest, w.catalogue_digest, w.principal, w.subject,
     w.purpose, w.session_id, w.turn_id, w.intent_id, w.call_id, w.fingerprint, w.compensates, w.budget_scope, w.receipt_id, w.sealed_request,
-    w.approval->>'id', w.expires_at, w.sealed_answer
+    w.approval->>'id', w.expires_at, w.sealed_answer, ${servedOf('w')}
   from whole w
   where (w.budget_scope is null or w.used + w.place <= w.quota) and clock_timestamp() < now() + w.send_window_ms * interval '1 ms'
   order by w.tenant, w.operation_id

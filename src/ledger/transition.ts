@@ -4,8 +4,13 @@
  *
  * A repeat after a lost acknowledgement finds its own `write_id` and counts as moved. Once an effect was seen, by whomever, no transition
  * denies it or sends again: a late witness does not raise the fence, so this condition is what stops who is deciding at that moment.
+ *
+ * What `ends` is looked at no more by anybody but those who ask what became of it, and lets go of the rest: the sealed request, its purse, the
+ * clocks of its attempts, and what another column says. Not so the key of what had no effect, under which the version before would send its
+ * next generation.
  */
 import type { Transition } from '../gate/ports.js';
+import { briefly } from './attempts.js';
 import type { LaneStatement } from './pipeline.js';
 import { answerPlace, hex } from './operation-row.js';
 import { receiptRow } from './receipt-row.js';
@@ -15,9 +20,9 @@ const transitionText = `
 with move as materialized (
   select * from json_to_recordset($1::json) as m (
     n integer, tenant text, operation_id text, write_id uuid, wrote_by uuid, from_states text[], fence integer, to_state text,
-    outcome text, outcome_set boolean, reason text, reason_set boolean, verified boolean, effect_seen boolean, attempts jsonb,
+    outcome text, outcome_set boolean, reason text, reason_set boolean, verified boolean, effect_seen boolean, attempts jsonb, attempts_brief text,
     unknown_attempts integer, send_attempt integer, send_attempt_id uuid, send_window_ms float8, due_ms float8, due_set boolean,
-    absent_ms float8, absent_set boolean, reconcile_ms float8, release boolean, sealed_answer bytea, settle boolean, refund boolean, effect_receipt text,
+    absent_ms float8, absent_set boolean, reconcile_ms float8, release boolean, sealed_answer bytea, settle boolean, ends boolean, forgets_key boolean, refund boolean, effect_receipt text,
     review_id text, review_ms float8, undo_key bytea, decided json, unexpired boolean, approval_ended json, resumes boolean, receipts json)
 ),
 moved as materialized (
@@ -29,18 +34,23 @@ moved as materialized (
     verified = coalesce(m.verified, o.verified),
     effect_seen = o.effect_seen or coalesce(m.effect_seen, false),
     attempts = coalesce(m.attempts, o.attempts),
+    attempts_brief = case when m.attempts is null then o.attempts_brief else m.attempts_brief end,
     unknown_attempts = coalesce(m.unknown_attempts, o.unknown_attempts),
     attempt = coalesce(m.send_attempt, o.attempt),
-    attempt_id = coalesce(m.send_attempt_id, o.attempt_id),
-    send_by = case when m.send_attempt is not null then now() + m.send_window_ms * interval '1 ms' else o.send_by end,
+    attempt_id = case when not m.ends then coalesce(m.send_attempt_id, o.attempt_id) end,
+    send_by = case when m.ends then null when m.send_attempt is not null then now() + m.send_window_ms * interval '1 ms' else o.send_by end,
     due_at = case when m.due_set then now() + m.due_ms * interval '1 ms' when m.settle then null else o.due_at end,
-    absent_from = case when m.absent_set then now() + m.absent_ms * interval '1 ms' else o.absent_from end,
-    reconcile_by = case when m.reconcile_ms is not null then now() + m.reconcile_ms * interval '1 ms' else o.reconcile_by end,
+    absent_from = case when m.ends then null when m.absent_set then now() + m.absent_ms * interval '1 ms' else o.absent_from end,
+    reconcile_by = case when m.ends then null when m.reconcile_ms is not null then now() + m.reconcile_ms * interval '1 ms' else o.reconcile_by end,
     review_id = coalesce(m.review_id, o.review_id),
     undo_key = coalesce(m.undo_key, o.undo_key),
     owner = case when m.release or m.settle then null else o.owner end,
     sealed_answer = coalesce(m.sealed_answer, o.sealed_answer),
-    sealed_request = case when m.settle and m.due_ms is null then null else o.sealed_request end,
+    sealed_request = case when not m.ends then o.sealed_request end,
+    budget_scope = case when not m.ends or m.refund then o.budget_scope end,
+    upstream_key = case when m.forgets_key then nullif(o.upstream_key, o.operation_id) else o.upstream_key end,
+    contract_digest = case when not m.ends or o.served is null then o.contract_digest end,
+    catalogue_digest = case when not m.ends or o.served is null then o.catalogue_digest end,
     effect_receipt = coalesce(m.effect_receipt, o.effect_receipt),
     settled_at = case when m.settle then now() else o.settled_at end
   from move m
@@ -107,19 +117,21 @@ export interface TransitionResult { n: number; moved: boolean }
 
 export function transitionStatement(transitions: Transition[], sealer: Sealer): LaneStatement {
   const rows = transitions.map((transition, n) => {
-    const { tenant, operationId, review, decided } = transition;
+    const { tenant, operationId, review, decided, attempts } = transition;
+    const ends = (transition.settle ?? false) && (transition.dueInMs ?? null) === null;
     return {
       n, tenant, operation_id: operationId, write_id: transition.writeId, wrote_by: transition.wroteBy ?? null, from_states: transition.from, fence: transition.fence, to_state: transition.to,
       outcome: transition.outcome ?? null, outcome_set: transition.outcome !== undefined,
       reason: transition.reason ?? null, reason_set: transition.reason !== undefined,
-      verified: transition.verified ?? null, effect_seen: transition.effectSeen ?? null, attempts: transition.attempts ?? null,
+      verified: transition.verified ?? null, effect_seen: transition.effectSeen ?? null,
+      attempts: ends && attempts ? [] : attempts ?? null, attempts_brief: ends && attempts?.length ? briefly(attempts) : null,
       unknown_attempts: transition.unknownAttempts ?? null,
       send_attempt: transition.send?.attempt ?? null, send_attempt_id: transition.send?.attemptId ?? null, send_window_ms: transition.send?.windowMs ?? null,
       due_ms: transition.dueInMs ?? null, due_set: transition.dueInMs !== undefined,
       absent_ms: transition.absentInMs ?? null, absent_set: transition.absentInMs !== undefined,
       reconcile_ms: transition.reconcileInMs ?? null, release: transition.release ?? false,
       sealed_answer: transition.answer ? hex(sealer.seal(JSON.stringify(transition.answer), answerPlace(tenant, operationId))) : null,
-      settle: transition.settle ?? false, refund: transition.refund ?? false, effect_receipt: transition.effectReceipt ?? null,
+      settle: transition.settle ?? false, ends, forgets_key: ends && transition.to === 'committed' && !transition.calledBack, refund: transition.refund ?? false, effect_receipt: transition.effectReceipt ?? null,
       undo_key: transition.undoKey ? hex(transition.undoKey) : null,
       review_id: review?.id ?? null, review_ms: review?.deadlineMs ?? null,
       decided: decided ? { review: decided.review, decision: decided.decision, by: decided.by, because: decided.because, receipt: decided.receipt.id } : null,

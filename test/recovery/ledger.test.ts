@@ -19,6 +19,7 @@ import { adoptStatement, escalateStatement } from '../../src/ledger/review-deadl
 import { createSealer } from '../../src/ledger/seal.js';
 import { lastStatement, rememberStatement } from '../../src/ledger/session-results.js';
 import { toldStatement } from '../../src/ledger/seen.js';
+import { knowStatement } from '../../src/ledger/served-contracts.js';
 import { transitionStatement } from '../../src/ledger/transition.js';
 import { turnStatements } from '../../src/ledger/turns.js';
 import { projectFile } from '../../src/project.js';
@@ -139,7 +140,7 @@ describe('who may move an operation', () => {
     expect(await ledger.transition(settled)).toBe(true);
     expect(await sql('select kind from receipts where operation_id = $1 order by id', ['op_twice'])).toEqual([{ kind: 'decision' }, { kind: 'effect' }]);
     expect(await sql(`select used from budgets where scope = 'principal:p'`)).toEqual(
-      await sql(`select count(*)::integer as used from operations where budget_scope = 'principal:p'`));
+      await sql(`select count(*)::integer as used from operations where principal = 'p'`));
   });
 
   it('a refund never happens twice, nor for one who lost the operation', async () => {
@@ -219,7 +220,7 @@ describe('locks over replicas', () => {
 
 /** A scan over millions of operations in the commit path would stop the product; a plan cached on an empty table must not bring one. */
 describe('plans', () => {
-  const scans = /Seq Scan on (operations|receipts|calls|guards|budgets|session_entities|catalogues|operation_items)/;
+  const scans = /Seq Scan on (operations|receipts|calls|guards|budgets|session_entities|catalogues|operation_items|served_contracts)/;
 
   it('with 20,000 operations no statement of a call or of recovery scans a table, also not by a plan that was cached while they were empty', async () => {
     const own = await freshDatabase(inject('databaseUrl'));
@@ -232,7 +233,7 @@ describe('plans', () => {
     const seen = { tenant: 'acme', principal: 'p', subject: '', sessionId: 's', entity: 'order:1', version: '1', state: null };
     const session = { id: 's', own: 'own:s', task: 'session:s' };
     const statements = [
-      fundStatement([{ tenant: 'acme', scope: 'principal:p', quota: 10 }]),
+      fundStatement([{ tenant: 'acme', scope: 'principal:p', quota: 10 }]), knowStatement([{ contractDigest: 'd', catalogueDigest: 'd' }]),
       reserveStatement(meant, sealer), transitionStatement(moves, sealer), recordStatement([{ receipts: [receipt(null)] }], sealer),
       toldStatement([{ written: { operationId: 'op_plan-1', writeId: randomUUID() }, own: true, seen }]),
       moveStatement([{ tenant: 'acme', operationId: 'op_plan-1', writeId: randomUUID(), late: true, move: { service: 's', entity: 'e:1', from: 'A', to: 'B' } }]),
@@ -311,6 +312,7 @@ describe('plans', () => {
       select 'acme', 'op_' || n, sha256(n::text::bytea), 1, 'op_' || n, 'write', 'committed', gen_random_uuid(), 't', '1', 'd', 'd', 'p', '', '', 's', '', '', n::text,
         sha256('f'), case when n % 1000 = 0 then now() - interval '1 s' end
       from generate_series(1, 20000) n`);
+    await client.query(`insert into served_contracts (contract_digest, catalogue_digest) select 'sha256:' || n, 'sha256:' || n from generate_series(1, 20000) n`);
     await client.query(`insert into calls (tenant, call_key, fingerprint, operation_id) select 'acme', sha256(('c' || n)::bytea), sha256('f'), 'op_' || n from generate_series(1, 20000) n`);
     await client.query(`insert into guards (tenant, guard_key, operation_id, write_id) select 'acme', 'g:' || n, 'op_' || n, gen_random_uuid() from generate_series(1, 20000) n`);
     await client.query(`insert into receipts (tenant, id, kind, operation_id, session_id, intent_id, principal, tool, disposition, recorded_at, digest, body)

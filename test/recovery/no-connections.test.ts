@@ -163,7 +163,7 @@ describe('Postgres has no connection left', () => {
       expect(executed).toMatchObject({ disposition: 'executed', verified: true });
       expect(await creditsOf(order)).toHaveLength(1);
       // Recovery on another replica finds the contracts under which it began.
-      expect(await sql(`select 1 as there from operations o join catalogues c on c.digest = o.catalogue_digest where o.operation_id = '${executed.operation_id}'`)).toEqual([{ there: 1 }]);
+      expect(await sql(`select 1 as there from operations o join served_contracts s on s.id = o.served join catalogues c on c.digest = s.catalogue_digest where o.operation_id = '${executed.operation_id}'`)).toEqual([{ there: 1 }]);
     } finally {
       await leave();
       expect(await gateway.stop()).toBe(0);

@@ -71,8 +71,10 @@ export interface Transition {
   /** Gives up ownership; recovery looks at it when due. */
   release?: boolean;
   answer?: StoredAnswer;
-  /** Terminal: frees the guard keys, wipes the sealed request. */
+  /** Terminal: frees the guard keys and, unless it is still due, wipes the sealed request and what else only an open one needs. */
   settle?: boolean;
+  /** Its service may still tell of it by its key, which is kept then. */
+  calledBack?: boolean;
   /** Pays the execution back to its budget: only when not one byte of any attempt left. */
   refund?: boolean;
   receipt?: Receipt;
