@@ -82,7 +82,7 @@ export async function startGateway(config: Config, joints: Joints = {}): Promise
   const metrics = createMetrics({ version });
   const replica = `${hostname()}/${process.pid}/${randomUUID().slice(0, 8)}`;
 
-  const sealer = createSealer(sealKey);
+  const sealer = createSealer(sealKey, config.database.packed);
   const store = openLedger(
     {
       url: databaseUrl, preparedStatements: config.database.preparedStatements, statementTimeoutMs: 5_000, connectTimeoutMs: 2_000,

@@ -44,6 +44,7 @@ export const configSchema = Type.Object({
       { expected: 'a URL such as postgres://user:password@host:5432/database', secret: true }),
     pool_size: integer(10, 'Connections that one replica opens at most.', [2, 200]),
     prepared_statements: flag(true, 'Named prepared statements; turn them off behind a pooler in transaction mode that does not track them.'),
+    packed: flag(true, 'Requests and answers are packed before they are sealed, to a third of their size. `false` while replicas run that were started before migration 0022: they open nothing that is packed.'),
   }),
   redis: section('Redis, which makes replicas wait for one another cheaply. Losing it changes speed, never results.', {
     url: optional('The connection string. Without one, locks are kept in the process.', { pattern: '^rediss?://\\S+$' },

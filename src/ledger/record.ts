@@ -73,7 +73,7 @@ export function recordStatement(entries: Entry[], sealer: Sealer, relaxed = fals
       contract_version: o.contractVersion, contract_digest: o.contractDigest, catalogue_digest: o.catalogueDigest, principal: o.principal,
       subject: o.subject, purpose: o.purpose, session_id: o.sessionId, turn_id: o.turnId, intent_id: o.intentId, call_id: o.callId,
       fingerprint: hex(o.fingerprint), decision_receipt: o.decisionReceipt, effect_receipt: o.effectReceipt,
-      sealed_answer: o.answer ? hex(sealer.seal(JSON.stringify(o.answer), answerPlace(o.tenant, o.id))) : null,
+      sealed_answer: o.answer ? hex(sealer.pack(JSON.stringify(o.answer), answerPlace(o.tenant, o.id))) : null,
     };
   });
   return { name: 'record', text: recordText, values: [JSON.stringify(rows), JSON.stringify(receipts), relaxed] };

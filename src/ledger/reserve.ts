@@ -171,13 +171,13 @@ export function reserveStatement(intents: Intent[], sealer: Sealer): LaneStateme
       catalogue_digest: operation.catalogueDigest, principal: operation.principal, subject: operation.subject, purpose: operation.purpose,
       session_id: operation.sessionId, turn_id: operation.turnId, intent_id: operation.intentId, call_id: operation.callId,
       fingerprint: hex(operation.fingerprint), compensates: operation.compensates ?? null,
-      sealed_request: hex(sealer.seal(JSON.stringify(operation.dossier), requestPlace(operation.tenant, operation.id))),
+      sealed_request: hex(sealer.pack(JSON.stringify(operation.dossier), requestPlace(operation.tenant, operation.id))),
       guard_keys: intent.guardKeys, guard_epochs: intent.guardEpochs, budget_scope: intent.budget?.scope ?? null, budget_quota: intent.budget?.quota ?? null,
       call_key: intent.alias ? hex(intent.alias.callKey) : null, previous_operation: intent.alias?.previous ?? null,
       receipt_id: receipt.id, receipt_kind: receipt.kind, receipt_disposition: receipt.disposition, receipt_outcome: receipt.outcome,
       receipt_at: receipt.recorded_at, receipt_digest: receipt.digest, receipt_body: receipt.body,
       approval: intent.parked ? { ...intent.parked.asked, expires_ms: intent.parked.expiresMs } : null,
-      sealed_answer: intent.parked ? hex(sealer.seal(JSON.stringify(intent.parked.answer), answerPlace(operation.tenant, operation.id))) : null,
+      sealed_answer: intent.parked ? hex(sealer.pack(JSON.stringify(intent.parked.answer), answerPlace(operation.tenant, operation.id))) : null,
     };
   });
   return { name: 'reserve', text: reserveText, values: [JSON.stringify(rows)] };

@@ -130,7 +130,7 @@ export function transitionStatement(transitions: Transition[], sealer: Sealer): 
       due_ms: transition.dueInMs ?? null, due_set: transition.dueInMs !== undefined,
       absent_ms: transition.absentInMs ?? null, absent_set: transition.absentInMs !== undefined,
       reconcile_ms: transition.reconcileInMs ?? null, release: transition.release ?? false,
-      sealed_answer: transition.answer ? hex(sealer.seal(JSON.stringify(transition.answer), answerPlace(tenant, operationId))) : null,
+      sealed_answer: transition.answer ? hex(sealer.pack(JSON.stringify(transition.answer), answerPlace(tenant, operationId))) : null,
       settle: transition.settle ?? false, ends, forgets_key: ends && transition.to === 'committed' && !transition.calledBack, refund: transition.refund ?? false, effect_receipt: transition.effectReceipt ?? null,
       undo_key: transition.undoKey ? hex(transition.undoKey) : null,
       review_id: review?.id ?? null, review_ms: review?.deadlineMs ?? null,
