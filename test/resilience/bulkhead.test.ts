@@ -5,7 +5,7 @@
 import pg from 'pg';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { openGateway, type Opened, type Sent, unique } from '../support/gateway.js';
-import { type Desk, type Desks, openDesks } from './desk.js';
+import { type Desk, type Desks, observationMs, openDesks } from './desk.js';
 
 const places = 4;
 const line = 20;
@@ -17,7 +17,7 @@ let quick: Desk;
 let database: pg.Pool;
 
 beforeAll(async () => {
-  all = await openDesks({ frozen: { concurrency: places, deadline: '5m', attempts: 1 }, quick: { attempts: 1 } }, {
+  all = await openDesks({ frozen: { concurrency: places, deadline: '5m', attempts: 1 }, quick: { deadline: '5m', attempts: 1 } }, {
     CALLGATE_UPSTREAM_MAX_WAITING: String(line), CALLGATE_UPSTREAM_BREAKER_FAILURES: '10000',
   });
   open = await openGateway(all.house);
@@ -39,32 +39,50 @@ const call = (tool: string, wait = 1, args: object = tool.endsWith('_look') ? { 
 const intents = async (): Promise<number> => Number((await database.query<{ n: string }>("select count(*) as n from operations where tool like 'frozen%' and effect <> 'none'")).rows[0]?.n);
 const busy = { disposition: 'rate_limited', code: 'UPSTREAM_BUSY', http: 429, next_action: 'retry', operation_id: null };
 
+/** The patience is no part of it: an answer that takes longer is a slow one, not another one. */
 async function latencies(n: number): Promise<number[]> {
   const all: number[] = [];
   for (let i = 0; i < n; i++) {
     const began = performance.now();
-    expect(await call('quick_pay')).toMatchObject({ disposition: 'executed' });
+    expect(await call('quick_pay', 20)).toMatchObject({ disposition: 'executed' });
     all.push(performance.now() - began);
   }
-  return all.sort((a, b) => a - b);
+  return all;
+}
+
+const median = (all: number[]): number => all.sort((a, b) => a - b)[all.length >> 1] as number;
+
+/** While the other service answers nothing, and more and more calls stand in its line. */
+async function latenciesBeside(n: number): Promise<number[]> {
+  frozen.mend();
+  frozen.always = 'hold';
+  const stuck: Promise<Sent>[] = [];
+  const pressing = setInterval(() => void stuck.push(call('frozen_look', 3), call('frozen_note', 3)), 100);
+  try {
+    await frozen.becomes(() => frozen.calls.length >= places);
+    const beside = await latencies(n);
+    expect(frozen.calls).toHaveLength(places);
+    return beside;
+  } finally {
+    clearInterval(pressing);
+    frozen.always = 'commit';
+    frozen.release();
+    await Promise.all(stuck);
+  }
 }
 
 describe('a service that no longer answers', () => {
   it('leaves the calls to another one as fast as they were', async () => {
     await latencies(20);
-    const alone = await latencies(60);
-    frozen.always = 'freeze';
-    const stuck: Promise<Sent>[] = [];
-    const pressing = setInterval(() => void stuck.push(call('frozen_look', 3), call('frozen_note', 3)), 100);
-    await frozen.becomes(() => frozen.calls.length >= places);
-    const beside = await latencies(60);
-    clearInterval(pressing);
-    expect(frozen.calls).toHaveLength(places);
-    expect(beside[30] ?? 0).toBeLessThan(3 * (alone[30] ?? 0) + 5);
-    frozen.always = 'commit';
-    frozen.thaw();
-    await Promise.all(stuck);
-  });
+    const alone: number[] = [];
+    const beside: number[] = [];
+    // In turn, so that what else the machine does is in both.
+    for (let round = 0; round < 3; round++) {
+      alone.push(...await latencies(20));
+      beside.push(...await latenciesBeside(20));
+    }
+    expect(median(beside)).toBeLessThan(3 * median(alone) + 5);
+  }, 120_000);
 
   it('is waited for within the patience of the caller, before any intent; the line is bounded, and who finds it full is told at once', async () => {
     frozen.always = 'freeze';
@@ -104,20 +122,30 @@ describe('a service that no longer answers', () => {
   });
 
   it('and a write that stood in line for longer than its observation is fresh observes again', async () => {
-    frozen.always = 'freeze';
-    const held = [call('frozen_note', 0), call('frozen_note', 0), call('frozen_note', 0)];
-    await frozen.becomes(() => frozen.calls.length === places - 1);
-    frozen.turns = [{ status: 200, body: { id: 'item' }, afterMs: 400 }];
-    const shipped = call('frozen_ship', 25, { id: 'item' });
-    await frozen.becomes(() => frozen.calls.length === places);
-    held.push(call('frozen_note', 25));
-    await frozen.becomes(() => frozen.calls.length === places + 1);
-    expect(frozen.calls.map(({ path }) => path)).toEqual(['/notes', '/notes', '/notes', '/seen/item', '/notes']);
-    await new Promise((resolve) => setTimeout(resolve, 600)); // it is older than `max_age` from here on
-    frozen.always = 'commit';
-    frozen.thaw();
-    expect(await shipped).toMatchObject({ disposition: 'executed' });
-    expect(frozen.calls.map(({ path }) => path).filter((path) => path !== '/notes')).toEqual(['/seen/item', '/seen/item', '/ships']);
-    await Promise.all(held);
-  });
+    // A line of one: who finds it full says that somebody stands in it.
+    const narrow = await openGateway(all.house, { CALLGATE_UPSTREAM_MAX_WAITING: '1' });
+    const ask = (tool: string, wait: number, args: object = { text: unique('t') }): Promise<Sent> =>
+      narrow.agent.call({ session_id: unique('s'), tool, arguments: args }, { prefer: `wait=${wait}` });
+    try {
+      frozen.always = 'hold';
+      const held = [ask('frozen_note', 0), ask('frozen_note', 0), ask('frozen_note', 0)];
+      await frozen.becomes(() => frozen.calls.length === places - 1);
+      const shipped = ask('frozen_ship', 25, { id: 'item' });
+      await frozen.becomes(() => frozen.calls.length === places);
+      const behind = [ask('frozen_note', 25), ask('frozen_note', 25)];
+      expect(await Promise.race(behind)).toMatchObject(busy);
+      frozen.release('/seen/item');
+      await frozen.becomes(() => frozen.calls.length === places + 1);
+      expect(frozen.calls.map(({ path }) => path)).toEqual(['/notes', '/notes', '/notes', '/seen/item', '/notes']);
+      await new Promise((resolve) => setTimeout(resolve, observationMs)); // it is older than `max_age` from here on
+      frozen.always = 'commit';
+      frozen.release();
+      expect(await shipped).toMatchObject({ disposition: 'executed' });
+      expect(frozen.calls.map(({ path }) => path).filter((path) => path !== '/notes')).toEqual(['/seen/item', '/seen/item', '/ships']);
+      await Promise.all([...held, ...behind]);
+    } finally {
+      frozen.release();
+      await narrow.gateway.close();
+    }
+  }, 60_000);
 });

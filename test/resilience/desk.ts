@@ -8,16 +8,19 @@ import { join } from 'node:path';
 import { performance } from 'node:perf_hooks';
 import { type House, openHouse } from '../support/gateway.js';
 
+/** How long what was seen of an item is fresh: long beside a read by a busy machine, which must be done within it. */
+export const observationMs = 2_000;
+
 export interface DeskPlan { concurrency?: number; deadline?: string; attempts?: number; elapsed?: string }
 
 const contractOf = (service: string, { concurrency = 16, deadline = '2s', attempts = 3, elapsed = '20s' }: DeskPlan): string => `
 callgate: 1
 service: ${service}
-upstream: { base_url: "\${${service.toUpperCase()}_URL}", limits: { concurrency: ${concurrency}, deadline: ${deadline}, connect_timeout: 500ms } }
+upstream: { base_url: "\${${service.toUpperCase()}_URL}", limits: { concurrency: ${concurrency}, deadline: ${deadline}, connect_timeout: 10s } }
 entities:
   ${service}_item:
     id: args.id
-    observe: { tool: ${service}_see, args: { id: args.id }, max_age: 500ms }
+    observe: { tool: ${service}_see, args: { id: args.id }, max_age: ${observationMs}ms }
 tools:
   ${service}_see:
     version: 1.0.0
@@ -94,8 +97,8 @@ tools:
 policies: all.cedar
 `;
 
-/** `commit` is a good answer; `lose` commits and drops the connection, `lose_first` only for a new key, `drop` only that; `freeze` holds on until `thaw`, and then drops. */
-export type Turn = 'commit' | 'lose' | 'lose_first' | 'drop' | 'freeze' | { status: number; body?: object; headers?: Record<string, string>; afterMs?: number };
+/** `commit` is a good answer; `lose` commits and drops the connection, `lose_first` only for a new key, `drop` only that; `freeze` holds on until `thaw`, and then drops; `hold` until `release`, and then commits. */
+export type Turn = 'commit' | 'lose' | 'lose_first' | 'drop' | 'freeze' | 'hold' | { status: number; body?: object; headers?: Record<string, string>; afterMs?: number };
 
 export interface Asked { method: string; path: string; key: string; at: number }
 
@@ -107,6 +110,7 @@ export class Desk {
   always: Turn = 'commit';
   readBacks: Turn = 'commit';
   private readonly frozen = new Set<IncomingMessage['socket']>();
+  private readonly held = new Map<() => void, string>();
   private server: Server | undefined;
   private port = 0;
 
@@ -135,6 +139,11 @@ export class Desk {
   thaw(): void {
     for (const socket of this.frozen) socket.destroy();
     this.frozen.clear();
+  }
+
+  /** @param path those alone that asked for it. */
+  release(path?: string): void {
+    for (const [goOn, of] of this.held) if (path === undefined || path === of) goOn();
   }
 
   /** Forgets what it was told to do, not what happened. */
@@ -169,6 +178,7 @@ export class Desk {
       void response.writeHead(status, { 'content-type': 'application/json', ...headers }).end(JSON.stringify(body));
     if (turn === 'freeze') return void this.frozen.add(request.socket);
     if (turn === 'drop') return void request.socket.destroy();
+    if (turn === 'hold') await this.holdOn(path);
     if (typeof turn === 'object') {
       await new Promise((resolve) => setTimeout(resolve, turn.afterMs ?? 0));
       return say(turn.status, turn.body ?? {}, turn.headers);
@@ -177,6 +187,14 @@ export class Desk {
     const isNew = method === 'POST' && this.commit(path, key);
     if (turn === 'lose' || (turn === 'lose_first' && isNew)) return void request.socket.destroy();
     say(200, { id: key || 'item' });
+  }
+
+  private async holdOn(path: string): Promise<void> {
+    let goOn: () => void = () => undefined;
+    const released = new Promise<void>((resolve) => { goOn = resolve; });
+    this.held.set(goOn, path);
+    await released;
+    this.held.delete(goOn);
   }
 
   /** `/notes` are made as often as they are asked for; the others once for each key. */
