@@ -95,9 +95,12 @@ const openDetail: Partial<Record<OperationState, string>> = {
 /** The answer object for an operation in whatever state it is. */
 export function operationAnswer(operation: Operation, asker: Asker): Answer {
   const told = operation.answer as unknown as Told | null;
-  const answer: Answer = {
-    ...blank(asker.progress),
-    call_id: asker.as === 'reader' ? operation.callId : (asker.progress.callId ?? operation.callId),
+  const { progress, as } = asker;
+  // One literal, with a place for every name that most answers have: a copy of an object of so many names costs more than all the rest of a replay.
+  return {
+    disposition: 'failed',
+    next_action: 'abandon',
+    call_id: as === 'reader' ? operation.callId : (progress.callId ?? operation.callId),
     operation_id: operation.id,
     tool: operation.tool,
     contract: { version: operation.contractVersion, digest: operation.contractDigest },
@@ -108,12 +111,15 @@ export function operationAnswer(operation: Operation, asker: Asker): Answer {
     states: told?.states ?? {},
     legal_actions: told?.legal_actions ?? [],
     receipts: { decision: operation.decisionReceipt, effect: operation.effectReceipt },
-    ...(asker.as === 'duplicate' ? { duplicate_of: operation.callId } : {}),
+    repaired: progress.repaired,
+    retry_after_ms: null,
+    trace: progress.trace,
+    ...(as === 'duplicate' ? { duplicate_of: operation.callId } : {}),
     ...(told?.untrusted ? { untrusted: true } : {}),
     ...(operation.compensates ? { compensates: operation.compensates } : {}),
     ...(operation.compensatedBy ? { compensated_by: operation.compensatedBy } : told?.compensate && operation.state === 'committed' ? { compensate: told.compensate } : {}),
+    ...standing(operation, told, asker),
   };
-  return { ...answer, ...standing(operation, told, asker) };
 }
 
 /** Told in the place of a third equal read: what was observed then, which is no evidence of what is now. */

@@ -83,7 +83,9 @@ export function undoIdentity(of: { tenant: string; principal: string; subject: s
 export function identityArguments(tool: ToolPlan, args: JsonObject): JsonObject {
   const named = tool.identity.arguments;
   if (!named) return args;
-  return Object.fromEntries(named.flatMap((name) => (Object.hasOwn(args, name) ? [[name, args[name] as Json]] : [])));
+  const meant: [string, Json][] = [];
+  for (const name of named) if (Object.hasOwn(args, name)) meant.push([name, args[name] as Json]);
+  return Object.fromEntries(meant);
 }
 
 function scopeValue(tool: ToolPlan, envelope: Envelope): Json {

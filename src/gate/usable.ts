@@ -15,9 +15,13 @@ export function mayUse({ catalogue, policy }: Served, principal: Principal, name
 /** As this caller is told it. Legal actions were asked of policy when they were found; which of them are on the list says the key that asks. */
 export function offering(served: Served, principal: Principal, answer: Answer): Answer {
   const { compensate, verify_with: verify } = answer;
+  const hidesUndo = compensate !== undefined && !mayUse(served, principal, compensate.tool);
+  const hidesReader = verify !== undefined && !mayUse(served, principal, verify.tool);
+  const hidesAction = answer.legal_actions.some((name) => !isListed(principal, name));
+  if (!hidesUndo && !hidesReader && !hidesAction) return answer;
   const told = { ...answer, legal_actions: answer.legal_actions.filter((name) => isListed(principal, name)) };
-  if (compensate && !mayUse(served, principal, compensate.tool)) delete told.compensate;
-  if (verify && !mayUse(served, principal, verify.tool)) {
+  if (hidesUndo) delete told.compensate;
+  if (hidesReader) {
     delete told.verify_with;
     told.detail = unnamedReader;
   }

@@ -34,6 +34,11 @@ export function sendText(reply: FastifyReply, mediaType: string, text: string): 
     .header('content-type', mediaType)
     .header('cache-control', 'no-store')
     .header('x-content-type-options', 'nosniff')
-    // As bytes: to a string Fastify adds a charset, which no JSON type has.
-    .send(Buffer.from(text));
+    // Without a serializer Fastify adds a charset to the type of a string, which no JSON type has; bytes would be a write of their own behind the head.
+    .serializer(asItIs)
+    .send(text);
+}
+
+function asItIs(text: string): string {
+  return text;
 }

@@ -14,7 +14,7 @@
 import { createHash } from 'node:crypto';
 import { setFlagsFromString } from 'node:v8';
 import { preparsePolicySet, statefulIsAuthorized, type StatefulAuthorizationCall } from '@cedar-policy/cedar-wasm/nodejs';
-import { toCedarRecord } from './cedar-values.js';
+import { type CedarRecord, toCedarRecord } from './cedar-values.js';
 import type { PolicyDecision, PolicyEngine, PolicyRequest } from './decision.js';
 import { actionsOf, type Footprint, footprintOf } from './footprint.js';
 import { type Policy, type PolicyText, readPolicies } from './read.js';
@@ -79,18 +79,18 @@ function slice(name: string, policies: readonly Policy[], action: string | null)
 const rememberedAtMost = 1_000;
 const rememberedBytesAtMost = 2_048;
 
-/** A decision depends on nothing but the call, so an equal call may have the same answer without asking again. */
-function remembered(decisions: Map<string, PolicyDecision>, { name, reads }: PolicySlice, request: PolicyRequest, schema: PolicySchema): PolicyDecision {
-  let call: StatefulAuthorizationCall;
+/** A decision depends on nothing but what is asked, so an equal question may have the same answer without asking again. */
+function remembered(decisions: Map<string, PolicyDecision>, slice: PolicySlice, request: PolicyRequest, schema: PolicySchema): PolicyDecision {
+  let asked: Asked;
   try {
-    call = cedarCall(name, reads, request, schema);
+    asked = whatIsAsked(slice.reads, request, schema);
   } catch (error) {
     return { allowed: false, determining: [], errors: [error instanceof Error ? error.message : String(error)] };
   }
-  const key = JSON.stringify(call);
+  const key = JSON.stringify([slice.name, ...asked]);
   const known = decisions.get(key);
   if (known) return known;
-  const decision = ask(call);
+  const decision = ask(callOf(slice.name, asked));
   if (decision.allowed && key.length <= rememberedBytesAtMost) {
     if (decisions.size >= rememberedAtMost) decisions.delete(decisions.keys().next().value ?? '');
     decisions.set(key, decision);
@@ -98,24 +98,41 @@ function remembered(decisions: Map<string, PolicyDecision>, { name, reads }: Pol
   return decision;
 }
 
+/** All that a decision depends on, without the names around it: principal (id, tenant, subject, roles), action, resource (type, id), purpose, trust, arguments, attributes. */
+type Asked = readonly [
+  id: string, tenant: string, subject: string, roles: readonly string[], action: string, type: string, resource: string, purpose: string, untrusted: boolean,
+  args: CedarRecord, attributes: CedarRecord,
+];
+
+/** @throws UnrepresentableValue */
+function whatIsAsked(reads: Footprint, { principal, subject, purpose, action, resource, args, untrusted }: PolicyRequest, schema: PolicySchema): Asked {
+  const aboutTool = resource.type === 'Tool';
+  const named = aboutTool ? nothing : (schema.actions.get(action)?.args ?? nothing);
+  const seen = aboutTool ? schema.tool : (schema.entities.get(resource.type) ?? nothing);
+  return [
+    // An id that no policy reads is left out, so that one decision serves all resources with equal attributes.
+    principal.id, principal.tenant, subject ?? '', principal.roles, action, resource.type, reads.resourceId ? resource.id : '', purpose ?? '', untrusted,
+    toCedarRecord('args', args, named, reads.args), toCedarRecord('resource', resource.attributes, seen, reads.resource),
+  ];
+}
+
 /** Exported for the proof that it is valid against the schema. */
 export function cedarCall(name: string, reads: Footprint, request: PolicyRequest, schema: PolicySchema): StatefulAuthorizationCall {
-  const principal = { type: 'Principal', id: request.principal.id };
-  // An id that no policy reads is left out, so that one decision serves all resources with equal attributes.
-  const resource = { type: request.resource.type, id: reads.resourceId ? request.resource.id : '' };
-  const { tenant, roles } = request.principal;
-  const aboutTool = request.resource.type === 'Tool';
-  const args = aboutTool ? nothing : (schema.actions.get(request.action)?.args ?? nothing);
-  const seen = aboutTool ? schema.tool : (schema.entities.get(request.resource.type) ?? nothing);
+  return callOf(name, whatIsAsked(reads, request, schema));
+}
+
+function callOf(name: string, [id, tenant, subject, roles, action, type, resourceId, purpose, untrusted, args, attributes]: Asked): StatefulAuthorizationCall {
+  const principal = { type: 'Principal', id };
+  const resource = { type, id: resourceId };
   return {
     preparsedPolicySetId: name,
     principal,
-    action: { type: 'Action', id: request.action },
+    action: { type: 'Action', id: action },
     resource,
-    context: { purpose: request.purpose ?? '', untrusted: request.untrusted, args: toCedarRecord('args', request.args, args, reads.args) },
+    context: { purpose, untrusted, args },
     entities: [
-      { uid: principal, attrs: { tenant, subject: request.subject ?? '', roles: [...roles] }, parents: [] },
-      { uid: resource, attrs: toCedarRecord('resource', request.resource.attributes, seen, reads.resource), parents: [] },
+      { uid: principal, attrs: { tenant, subject, roles: [...roles] }, parents: [] },
+      { uid: resource, attrs: attributes, parents: [] },
     ],
   };
 }

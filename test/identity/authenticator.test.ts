@@ -87,6 +87,17 @@ describe('asking the store', () => {
     expect(await authenticate(key)).toBeNull();
   });
 
+  test('a key that was proven is taken for as long as its record is, and no other text with its prefix is', async () => {
+    const { key, clock, authenticate } = setUp();
+    const first = await authenticate(key);
+    expect(first).not.toBeNull();
+    expect(await authenticate(key)).toBe(first); // not hashed again
+    for (let n = 0; n < 3; n++) expect(await authenticate(wrongSecret(key))).toBeNull();
+    expect(await authenticate(key)).toBe(first);
+    clock.ms = 1_000;
+    expect(await authenticate(key)).not.toBe(first);
+  });
+
   test('a store that fails is an error, not a refusal, and is asked again by the next call', async () => {
     const { key, record } = setUp();
     let fails = true;
