@@ -6,8 +6,15 @@ const enoughCalls = 10_000;
 const stillFalling = 0.97;
 const againSeconds = 0.25;
 
-/** So many of one kind's calls are settled before a slice of duplicates sends them again. */
-const duplicateKeys = 300;
+/**
+ * The calls that are settled before slices of duplicates send them again and again; `-wide`: more than a gateway holds in memory, and too many for one to come again
+ * within the second for which it does, so that each of them is looked up.
+ */
+const settledCalls = {
+  duplicate: () => ({ prefix: '1', keys: 300 }),
+  'duplicate-wide': (seconds) => ({ prefix: '2', keys: Math.min(20_000, Math.ceil(5_000 * seconds)) }),
+};
+export const repeats = (kind) => kind in settledCalls;
 
 export function measuring(house) {
   let slice = 0;
@@ -15,16 +22,16 @@ export function measuring(house) {
   const jobOf = (system, request, clients, seconds, more = {}) => ({
     urls: system.urls, ...system.requests[request], clients, seconds, prefix: `${++slice + 100}`, first: 1_000_000, ...more,
   });
-  const known = (kind) => (kind === 'duplicate' ? { prefix: '1', keys: duplicateKeys } : {});
+  const known = (kind, seconds) => (repeats(kind) ? settledCalls[kind](seconds) : {});
 
   /** @returns what the load generator saw, with CPU by process, memory and, of a gateway, where the time went. */
   async function measure(system, kind, clients, seconds) {
     const weights = () => [...(system.pids ?? [system.pid]), system.engine, house.postgres.pid, house.upstream.pid].map((pid) => weigh(pid, pid === house.postgres.pid)).concat(weighMachine());
     const stages = () => (system.controlUrl ? readStages(system.controlUrl) : null);
     // Not counted: connections that were closed while others had their turn are opened again.
-    await house.load.run(jobOf(system, kind, clients, Math.min(againSeconds, seconds), known(kind)));
+    await house.load.run(jobOf(system, kind, clients, Math.min(againSeconds, seconds), known(kind, seconds)));
     const [stagesBefore, before] = [await stages(), weights()];
-    const result = await house.load.run(jobOf(system, kind, clients, seconds, known(kind)));
+    const result = await house.load.run(jobOf(system, kind, clients, seconds, known(kind, seconds)));
     const [after, stagesAfter] = [weights(), await stages()];
     system.mustLive();
     return {
@@ -35,8 +42,12 @@ export function measuring(house) {
 
   return {
     measure,
-    /** Settles the calls that `duplicate` sends again. */
-    settle: (system) => house.load.run(jobOf(system, 'write', 16, 60, { ...known('duplicate'), calls: duplicateKeys })),
+    /** Settles the calls that slices of so many seconds send again. @throws Error when one was answered wrongly */
+    async settle(system, kind, seconds) {
+      const calls = known(kind, seconds);
+      const { errors, firstError } = await house.load.run(jobOf(system, 'write', 16, 300, { ...calls, calls: calls.keys }));
+      if (errors > 0) throw new Error(`${system.name} did not settle what is to be sent again: ${firstError}`);
+    },
     /** Until V8 has compiled, which is when CPU per call has stopped falling after enough calls; at most so many seconds. */
     async warm(system, kind, seconds) {
       const costs = [];

@@ -4,7 +4,7 @@ import { barsOf } from './bars.mjs';
 import { cellKey, cellsOf } from './cells.mjs';
 import { fixed, table } from './figures.mjs';
 
-const titles = { write: 'a unique write', duplicate: 'the same write again', read: 'a pure read', replicas: 'a unique write, over one replica and over two' };
+const titles = { write: 'a unique write', duplicate: 'the same write again', 'duplicate-wide': 'the same write again, of so many that each is looked up', read: 'a pure read', replicas: 'a unique write, over one replica and over two' };
 /** Against what a kind of call is held. */
 const floors = { write: 'naive', duplicate: 'naive', read: 'proxy', replicas: 'one-replica' };
 
@@ -18,7 +18,7 @@ export function report({ machine, settings, seconds, rounds, slices, guard, wait
   ];
   for (const [kind, title] of Object.entries(titles)) {
     const rows = [...cells.values()].filter((cell) => cell.kind === kind).map((cell) => rowOf(cell, cells.get(cellKey(floors[kind], kind, cell.clients))));
-    if (rows.length > 0) lines.push('', `${title} (ratio to ${floors[kind]})`, table([head, ...rows]));
+    if (rows.length > 0) lines.push('', floors[kind] ? `${title} (ratio to ${floors[kind]})` : title, table([head, ...rows]));
   }
   lines.push(...stageLines([...cells.values()].filter(({ system }) => system === 'callgate')));
   if (guard) lines.push('', ...guardLines(guard));

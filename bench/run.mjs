@@ -11,7 +11,7 @@ import { cpus } from 'node:os';
 import { resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { parseArgs, promisify } from 'node:util';
-import { measuring as measuringIn } from './measure.mjs';
+import { measuring as measuringIn, repeats } from './measure.mjs';
 import { measureReplicas } from './replicas.mjs';
 import { record, report } from './report.mjs';
 import { ask, open, peerNames, systemNames } from './systems.mjs';
@@ -20,6 +20,7 @@ import { measureWaiting } from './waiting.mjs';
 const cells = [
   { kind: 'write', clients: [1, 16, 64] },
   { kind: 'duplicate', clients: [16, 64] },
+  { kind: 'duplicate-wide', clients: [64] },
   { kind: 'read', clients: [1, 64] },
 ];
 const kinds = [...cells.map(({ kind }) => kind), 'replicas', 'waiting', 'guard'];
@@ -75,7 +76,7 @@ async function measureCells({ systems }, measuring) {
   for (const { kind, clients: each } of asked) {
     const able = systems.filter(({ requests }) => requests[kind]);
     for (const system of able) {
-      if (kind === 'duplicate') await measuring.settle(system);
+      if (repeats(kind)) await measuring.settle(system, kind, seconds);
       await measuring.warm(system, kind, warmSeconds);
     }
     for (const clients of each) for (let round = 1; round <= rounds; round++) for (const system of able) {

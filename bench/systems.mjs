@@ -117,6 +117,7 @@ function gatewayRequests(key) {
   return {
     write: propose('issue_credit', orderBody, '"disposition":"executed"'),
     duplicate: propose('issue_credit', orderBody, '"disposition":"replayed"'),
+    'duplicate-wide': propose('issue_credit', orderBody, '"disposition":"replayed"'),
     read: propose('convert_temperature', '{"value":$n}', '"disposition":"executed"'),
     /** All on one order, of which the first is answered late. */
     inLine: { ...propose('issue_credit', '{"order_id":"O-0","amount":$n,"currency":"GBP"}', '"disposition":"executed"'), headers: { ...headers, prefer: 'wait=45' } },

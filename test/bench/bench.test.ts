@@ -157,7 +157,7 @@ test('the whole of it runs: floors and the built gateway answer every call of ev
     };
     expect(slices.map(({ system, kind }) => `${system} ${kind}`)).toEqual([
       'upstream write', 'proxy write', 'naive write', 'naive-prepared write', 'callgate write',
-      'naive duplicate', 'naive-prepared duplicate', 'callgate duplicate', 'upstream read', 'proxy read', 'callgate read', 'one-replica replicas', 'two-replicas replicas',
+      'naive duplicate', 'naive-prepared duplicate', 'callgate duplicate', 'callgate duplicate-wide', 'upstream read', 'proxy read', 'callgate read', 'one-replica replicas', 'two-replicas replicas',
     ]);
     for (const { system, kind, calls, errors } of slices) expect({ system, kind, errors, some: calls > 0 }).toEqual({ system, kind, errors: 0, some: true });
     const { stages } = slices.find(({ system, kind }) => system === 'callgate' && kind === 'write') ?? {};
