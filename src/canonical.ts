@@ -12,7 +12,7 @@ export function canonicalText(value: Json): string {
       break;
     case 'object':
       if (value === null) return 'null';
-      return Array.isArray(value) ? `[${value.map(canonicalText).join(',')}]` : members(Object.keys(value), (name) => value[name]);
+      return Array.isArray(value) ? `[${value.map(canonicalText).join(',')}]` : members(value);
   }
   throw noForm(typeof value === 'number' ? `${value} is not a finite number` : `a value of type ${typeof value} is not JSON`);
 }
@@ -22,15 +22,28 @@ export function canonicalText(value: Json): string {
  * cost more than its text.
  */
 export function canonicalTextOfBoth(head: JsonObject, body: JsonObject): string {
-  const names = Object.keys(head);
-  for (const name of Object.keys(body)) if (!Object.hasOwn(head, name)) names.push(name);
-  return members(names, (name) => (Object.hasOwn(head, name) ? head[name] : body[name]));
+  return canonicalTexts(head, body).text;
 }
 
-function members(names: string[], of: (name: string) => Json | undefined): string {
+/** The same, and of the body alone without what the head has and without the names `apart`: one pass for both. */
+export function canonicalTexts(head: JsonObject, body: JsonObject, apart?: ReadonlySet<string>): { text: string; rest: string } {
+  const names = Object.keys(head);
+  for (const name of Object.keys(body)) if (!Object.hasOwn(head, name)) names.push(name);
+  let text = '';
+  let rest = '';
+  for (const name of names.sort()) {
+    const ofHead = Object.hasOwn(head, name);
+    const member = `${quoted(name)}:${canonicalText((ofHead ? head[name] : body[name]) as Json)}`;
+    text += text === '' ? member : `,${member}`;
+    if (!ofHead && !apart?.has(name)) rest += rest === '' ? member : `,${member}`;
+  }
+  return { text: `{${text}}`, rest: `{${rest}}` };
+}
+
+function members(value: JsonObject): string {
   let text = '';
   // Array.prototype.sort without a comparator is the order of UTF-16 code units, as the RFC has it.
-  for (const name of names.sort()) text += `${text === '' ? '' : ','}${quoted(name)}:${canonicalText(of(name) as Json)}`;
+  for (const name of Object.keys(value).sort()) text += `${text === '' ? '' : ','}${quoted(name)}:${canonicalText(value[name] as Json)}`;
   return `{${text}}`;
 }
 

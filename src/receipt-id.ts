@@ -49,6 +49,38 @@ export function timeOfId(id: string): Date {
   return new Date(ms);
 }
 
+/** Of an id without its prefix: 26 digits of five bits, of which the first has three, as a time before the year 10889 has. */
+export const idBytes = 16;
+const whole = /^rcp_[0-7][0-9a-hjkmnp-tv-z]{25}$/;
+
+/** @returns null for what is no receipt id as they are made here */
+export function bytesOfId(id: unknown): Buffer | null {
+  if (typeof id !== 'string' || !whole.test(id)) return null;
+  const bytes = Buffer.alloc(idBytes);
+  let held = 0;
+  let bits = -2; // the first digit has two bits less
+  let at = 0;
+  for (let n = prefix.length; n < id.length; n++) {
+    held = ((held << 5) | alphabet.indexOf(id[n] as string)) & 0x1fff;
+    bits += 5;
+    if (bits < 8) continue;
+    bits -= 8;
+    bytes[at++] = held >> bits;
+  }
+  return bytes;
+}
+
+export function idOfBytes(bytes: Buffer): string {
+  let id = prefix;
+  let held = 0;
+  let bits = 2;
+  for (const byte of bytes) {
+    held = ((held << 8) | byte) & 0x1fff;
+    for (bits += 8; bits >= 5; bits -= 5) id += alphabet[(held >> (bits - 5)) & 31];
+  }
+  return id;
+}
+
 /** Five random bits. */
 function draw(): number {
   return randomByte() & 31;

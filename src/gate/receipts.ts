@@ -12,6 +12,7 @@ import type { ItemOutcomes } from './item-outcomes.js';
 import type { Parts } from './parts.js';
 import type { AttemptRecord, Operation, Receipt } from './ports.js';
 import type { Progress } from './progress.js';
+import { dictionaryFor } from './receipt-dictionary.js';
 
 /** A call at whatever step it has come to. */
 export type CallSoFar = ParsedCall & Partial<Omit<ShapedCall & PermittedCall & ObservedCall & AuthorizedCall & AdmittedCall, keyof ParsedCall | symbol>>;
@@ -52,6 +53,7 @@ export function decisionReceipt(
     id: newReceiptId(), kind: 'decision', tenant, operationId: decided.operationId, sessionId: progress.sessionId, intentId: progress.intentId,
     principal: progress.principal, tool: progress.toolName ?? '', disposition: decided.disposition, outcome: null,
     body: redacted(parts, body, progress.tool?.redact ?? [], call?.args ?? call?.given ?? {}),
+    dictionary: progress.tool ? dictionaryFor(progress.tool, (call?.served ?? parts.served()).policy) : null,
   };
 }
 
@@ -111,6 +113,7 @@ export function effectReceipt(parts: Parts, operation: Operation, call: { tool: 
     id: newReceiptId(), kind: 'effect', tenant: operation.tenant, operationId: operation.id, sessionId: operation.sessionId, intentId: operation.intentId,
     principal: operation.principal, tool: operation.tool, disposition: evidence.disposition, outcome: evidence.outcome,
     body: redacted(parts, body, call.tool?.redact ?? [], call.args),
+    dictionary: call.tool ? dictionaryFor(call.tool, parts.served().policy) : null,
   };
 }
 

@@ -6,8 +6,8 @@ import type pg from 'pg';
 import type { ApprovalCase, Approve, Asked, Dispatch } from '../gate/ports.js';
 import type { JsonObject } from '../model.js';
 import type { ApprovalFilter, Page } from '../ports.js';
-import { contentOrTombstone } from './chain-row.js';
 import type { Statement } from './connection.js';
+import { receiptsOf } from './content.js';
 import { readCursor } from './cursor.js';
 import { operationColumns, type OperationRow, toOperation } from './operation-row.js';
 import { instant, page, Where } from './pages.js';
@@ -154,10 +154,10 @@ export async function findApproval(client: pg.PoolClient, sealer: Sealer, tenant
     `select ${operationColumns} from operations o where o.tenant = $1 and o.operation_id = $2`, [tenant, row.operation_id],
   );
   if (!operation) return null;
-  const receipts = await client.query<{ body: string }>(`select ${contentOrTombstone} from receipts r where r.tenant = $1 and r.operation_id = $2 order by r.id`, [tenant, row.operation_id]);
+  const receipts = await receiptsOf(client, tenant, row.operation_id);
   return {
     id: row.id, state: row.state, by: row.rule, needed: row.needed, digest: row.digest, summary: row.summary, operation: toOperation(operation, sealer),
     askedAt: row.asked_at, expired: row.expired, approvedBy: row.approved_by, ended: endedOf(row),
-    receipts: receipts.rows.map(({ body }) => JSON.parse(body) as JsonObject),
+    receipts,
   };
 }

@@ -1,12 +1,13 @@
 /** The chain of one tenant as an export has it: in pages, each of one snapshot, on the connections of those who browse. */
 import type { ExportLine } from '../chain/lines.js';
 import type { ChainReader } from '../chain/sealer.js';
-import { type CheckpointRow, checkpointColumns, digest, headerColumns, type HeaderRow, toCheckpoint, toUnlinked } from './chain-row.js';
+import { type CheckpointRow, checkpointColumns, digest, toCheckpoint, toUnlinked } from './chain-row.js';
+import { contentColumns, type ContentRow, contentsOf, type NoContent } from './content.js';
 import type { ReadOf } from './pages.js';
 
 /** Each receipt is looked up by its key; as a join the whole table may be read for one page. */
 const linksText = `
-select c.sequence::text as sequence, c.receipt_id, c.previous, c.link, ${headerColumns}, r.body
+select c.sequence::text as sequence, c.receipt_id, c.previous, c.link, ${contentColumns}
 from receipt_chain c
 left join lateral (select * from receipts r where r.tenant = c.tenant and r.id = c.receipt_id limit 1) r on true
 where c.tenant = $1 and c.sequence > $2 order by c.sequence limit $3`;
@@ -14,7 +15,7 @@ where c.tenant = $1 and c.sequence > $2 order by c.sequence limit $3`;
 const checkpointsText = `select ${checkpointColumns} from receipt_checkpoints k
 where k.tenant = $1 and k.sequence >= $2 and ($3::bigint is null or k.sequence <= $3) order by k.sequence`;
 
-type LinkRow = (HeaderRow | { id: null }) & { sequence: string; receipt_id: string; previous: Buffer; link: Buffer; body: string | null };
+type LinkRow = (ContentRow | (NoContent & { id: null })) & { sequence: string; receipt_id: string; previous: Buffer; link: Buffer };
 
 export function openChainReader(read: ReadOf): ChainReader {
   return {
@@ -24,20 +25,20 @@ export function openChainReader(read: ReadOf): ChainReader {
       // Of the last page also those that sign what is not there any more.
       const upTo = done ? null : (rows.at(-1)?.sequence ?? null);
       const signed = await client.query<CheckpointRow>(checkpointsText, [tenant, after, upTo]);
-      return { lines: merge(tenant, rows, signed.rows), done };
+      return { lines: merge(tenant, rows, await contentsOf(client, rows), signed.rows), done };
     }),
   };
 }
 
-function merge(tenant: string, links: readonly LinkRow[], signed: readonly CheckpointRow[]): ExportLine[] {
+function merge(tenant: string, links: readonly LinkRow[], contents: readonly (string | null)[], signed: readonly CheckpointRow[]): ExportLine[] {
   const lines: ExportLine[] = [];
   let n = 0;
   const checkpointsTo = (sequence: number): void => {
     for (let row = signed[n]; row && Number(row.signed_sequence) <= sequence; row = signed[++n]) lines.push(checkpointLine(tenant, row));
   };
-  for (const link of links) {
+  for (const [place, link] of links.entries()) {
     checkpointsTo(Number(link.sequence) - 1);
-    lines.push(receiptLine(link));
+    lines.push(receiptLine(link, contents[place] ?? null));
   }
   checkpointsTo(Number.POSITIVE_INFINITY);
   return lines;
@@ -48,9 +49,9 @@ function checkpointLine(tenant: string, row: CheckpointRow): ExportLine {
   return { type: 'checkpoint', checkpoint, signature };
 }
 
-function receiptLine(row: LinkRow): ExportLine {
+function receiptLine(row: LinkRow, body: string | null): ExportLine {
   const sequence = Number(row.sequence);
   const link = digest(row.link);
   if (row.id === null) return { type: 'gone', sequence, receipt_id: row.receipt_id, link };
-  return { type: 'receipt', header: { ...toUnlinked(row), previous: digest(row.previous), sequence }, link, body: row.body };
+  return { type: 'receipt', header: { ...toUnlinked(row), previous: digest(row.previous), sequence }, link, body };
 }

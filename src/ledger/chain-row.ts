@@ -42,8 +42,3 @@ export function hexOfDigest(text: string): string {
 export function toMilliseconds(text: string): string {
   return text.replace(/(\.\d{3})000Z$/, '$1Z');
 }
-
-/** The content of a receipt `r` as it is shown: of one that was erased what stays. */
-export const contentOrTombstone = `coalesce(r.body, json_build_object('id', r.id, 'kind', r.kind, 'tenant', r.tenant, 'operation_id', r.operation_id,
-  'session_id', r.session_id, 'intent_id', r.intent_id, 'principal', r.principal, 'tool', r.tool, 'disposition', r.disposition, 'outcome', r.outcome,
-  'recorded_at', to_char(r.recorded_at at time zone 'utc', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"'), 'erased', true)::text) as body`;

@@ -24,6 +24,9 @@ const indexPlans = '-c enable_seqscan=off -c enable_hashjoin=off -c enable_merge
  */
 const plansAreKept = '-c plan_cache_mode=force_generic_plan';
 
+/** Of `receipts`: what is packed names a dictionary that is there. */
+const dictionaryThere = 'receipts_whole';
+
 export interface Statement {
   name: string;
   text: string;
@@ -148,13 +151,14 @@ export function isReadOnly(error: unknown): boolean {
 
 /**
  * `unavailable`: lost or refused connections (no SQLSTATE, class 08, 57P, 28 of a role that is not let in), a server that cannot write now (25006 after a
- * failover, 53 out of resources). `contention`: serialization failures and deadlocks. Everything else is about a row.
+ * failover, 53 out of resources). `contention`: serialization failures, deadlocks, and a dictionary that is not there (any more), with which the next try begins. Everything
+ * else is about a row.
  */
 export function errorKind(error: unknown): ErrorKind {
   if (error instanceof Unwritable) return 'row';
   const code = (error as { code?: unknown }).code;
   if (typeof code !== 'string' || !/^[0-9A-Z]{5}$/.test(code) || /^E[A-Z]/.test(code)) return 'unavailable';
-  if (code.startsWith('40')) return 'contention';
+  if (code.startsWith('40') || (error as { constraint?: unknown }).constraint === dictionaryThere) return 'contention';
   return /^(08|28|53|57|58|25006|25P|XX)/.test(code) ? 'unavailable' : 'row';
 }
 

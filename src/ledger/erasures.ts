@@ -8,6 +8,7 @@ import type { Receipt } from '../gate/ports.js';
 import type { Json } from '../model.js';
 import { newReceiptId } from '../receipt-id.js';
 import type { Erasures } from '../recovery/retention.js';
+import { contentColumns, type ContentRow, contentsOf, isErased } from './content.js';
 import { receiptRow } from './receipt-row.js';
 
 type Transaction = <T>(work: (client: pg.PoolClient) => Promise<T>) => Promise<T>;
@@ -36,7 +37,7 @@ left join lateral (
 where f.recorded_at < now() - $1::float8 * interval '1 ms' or exists (select 1 from retention_waits w where w.tenant = t.tenant)`;
 
 const candidate = `
-select c.sequence::float8 as sequence, r.kind = 'erasure' or r.body is null as done, r.recorded_at < now() - $2::float8 * interval '1 ms' as old,
+select c.sequence::float8 as sequence, r.kind = 'erasure' or (${isErased}) as done, r.recorded_at < now() - $2::float8 * interval '1 ms' as old,
   (${ended}) and coalesce(o.settled_at, r.recorded_at) < now() - $2::float8 * interval '1 ms' as due
 from receipt_chain c
 left join lateral (select * from receipts r where r.tenant = c.tenant and r.id = c.receipt_id limit 1) r on true
@@ -53,9 +54,18 @@ select c.sequence::float8 as sequence, ${ended} as ended
 from receipt_chain c
 join receipts r on r.tenant = c.tenant and r.id = c.receipt_id
 left join operations o on o.tenant = r.tenant and o.operation_id = r.operation_id
-where c.tenant = $1 and r.body is not null and r.kind <> 'erasure'
+where c.tenant = $1 and not (${isErased}) and r.kind <> 'erasure'
   and (o.subject = $2 or o.operation_id is null and r.body::json->'actor'->>'subject' = any ($3::text[]))
 order by c.sequence`;
+
+/** Of what has no operation, only the content says for whom it was asked, and what is packed Postgres cannot read. */
+const packedRefusalsText = `
+select c.sequence::float8 as sequence, ${contentColumns}
+from receipt_chain c
+cross join lateral (select * from receipts r where r.tenant = c.tenant and r.id = c.receipt_id limit 1) r
+left join lateral (select o.operation_id from operations o where o.tenant = c.tenant and o.operation_id = r.operation_id limit 1) o on true
+where c.tenant = $1 and c.sequence > $2 and r.packed is not null and o.operation_id is null
+order by c.sequence limit ${atOnce}`;
 
 /** A session that was told something untrusted stays so: '' is of whoever is spoken for in it. */
 const forgottenTexts = [
@@ -98,11 +108,11 @@ export function openErasures(transaction: Transaction): Erasures & SubjectErasur
     },
     planSubject: ({ tenant, subject, marks, left, by }) => transaction(async (client) => {
       const { rows } = await client.query<{ sequence: number; ended: boolean }>(subjectText, [tenant, subject, marks]);
-      const able = rows.filter((row) => row.ended).map(({ sequence }) => sequence);
+      const able = [...rows.filter((row) => row.ended).map(({ sequence }) => sequence), ...(await packedRefusals(client, tenant, marks))];
       for (let n = 0; n < able.length; n += atOnce) await notice(client, tenant, by, { reason: 'subject' }, able.slice(n, n + atOnce));
       await client.query(`update operations o set subject = $3 where o.tenant = $1 and o.subject = $2 and (${ended})`, [tenant, subject, left]);
       for (const forgotten of forgottenTexts) await client.query(forgotten, [tenant, subject]);
-      return { planned: able.length, open: rows.length - able.length };
+      return { planned: able.length, open: rows.filter((row) => !row.ended).length };
     }),
   };
 }
@@ -124,6 +134,21 @@ async function planNext(client: pg.PoolClient, tenant: string, keptMs: number): 
   await client.query('insert into retention_waits (tenant, sequence) select $1, s from unnest($2::bigint[]) s on conflict do nothing', [tenant, waits]);
   await client.query('update retention_progress set sequence = $2 where tenant = $1', [tenant, next.at(-1)?.sequence ?? progress.sequence]);
   return next.length === atOnce;
+}
+
+/** @param marks how the subject may stand in them. @returns their places in the chain */
+async function packedRefusals(client: pg.PoolClient, tenant: string, marks: readonly string[]): Promise<number[]> {
+  const found: number[] = [];
+  for (let after = 0; ;) {
+    const { rows } = await client.query<ContentRow & { sequence: number }>(packedRefusalsText, [tenant, after]);
+    for (const [n, content] of (await contentsOf(client, rows)).entries()) {
+      const { actor } = JSON.parse(content ?? 'null') as { actor?: { subject?: string } };
+      if (actor?.subject !== undefined && marks.includes(actor.subject)) found.push((rows[n] as { sequence: number }).sequence);
+    }
+    const last = rows.at(-1);
+    if (rows.length < atOnce || !last) return found;
+    after = last.sequence;
+  }
 }
 
 async function notice(client: pg.PoolClient, tenant: string, by: string, why: { [member: string]: Json }, sequences: readonly number[]): Promise<void> {

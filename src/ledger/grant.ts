@@ -4,8 +4,8 @@
  */
 import pg from 'pg';
 
-const appendOnly = ['receipts', 'receipt_chain', 'receipt_checkpoints', 'served_contracts'];
-const readOnly = ['schema_migrations'];
+const appendOnly = ['receipts', 'receipt_chain', 'receipt_checkpoints', 'receipt_dictionaries', 'served_contracts'];
+const readOnly = ['schema_migrations', 'receipt_packing'];
 
 /** @param url of the owner of the schema. @throws Error in words when there is no such role, or it is one that no grant binds. */
 export async function grant(url: string, role: string): Promise<void> {

@@ -10,6 +10,7 @@ import { forgetCallbacks, openCallbacks } from './callbacks.js';
 import { openChain } from './chain.js';
 import { openCancelRequests } from './cancel-requests.js';
 import { ailmentOf, type ConnectionOptions, createPool, errorKind, isReadOnly, LaneConnection, type Statement, throughContention, Unwritable } from './connection.js';
+import { Dictionaries, type KeepRow } from './dictionaries.js';
 import { handOverStatement, orphanGuardsStatement, renewStatement, takeStatement, toTaken, witnessStatement } from './due.js';
 import { moveStatement } from './entity-states.js';
 import { openErasures, type SubjectErasures } from './erasures.js';
@@ -85,14 +86,16 @@ export function openLedger(options: LedgerOptions, sealer: Sealer): LedgerStore 
   const commitConnection = new LaneConnection(options, () => void pool.query(youngStatistics).catch(() => undefined));
   const findConnection = new LaneConnection(options);
   const there: There = { purses: new Set(), contracts: new Set() };
+  const dictionaries = new Dictionaries();
   const sessions = openSessions(pool);
   const retried = options.retried ? { retried: options.retried } : {};
 
   const commits = new Lane<Commit, Committed>({
     async flush(items) {
       try {
-        return await flush(commitConnection, items, sealer, there);
+        return await flush(commitConnection, items, sealer, dictionaries, there);
       } catch (error) {
+        dictionaries.forget();
         // After a failover the old primary may go on answering reads; what is looked up there is stale.
         if (isReadOnly(error)) findConnection.abandon();
         throw error;
@@ -266,14 +269,17 @@ export function openLedger(options: LedgerOptions, sealer: Sealer): LedgerStore 
 }
 
 /** One transaction, its locks in one order on every replica (locks-in-order.ts): transitions, intents, entries, refusals, turns, and what sessions read and were told. */
-async function flush(connection: LaneConnection, items: Commit[], sealer: Sealer, there: There): Promise<Committed[]> {
+async function flush(connection: LaneConnection, items: Commit[], sealer: Sealer, dictionaries: Dictionaries, there: There): Promise<Committed[]> {
   const sorted = sort(items);
   const { transitions, intents, entries, refusals, draws } = sorted;
   const meant = intents.map(({ item }) => item);
   await prepare(connection, sorted, there);
-  const results = await connection.run(written(() => statementsOf(sorted, sealer)), items.length);
+  const statements = written(() => statementsOf(sorted, sealer, dictionaries));
+  const keep = dictionaries.keep();
+  const results = await connection.run(keep ? [keep.statement, ...statements] : statements, items.length);
 
   const rowsOf = <Row>(name: string): Row[] => (results.get(name) ?? []) as Row[];
+  keep?.committed(rowsOf<KeepRow>('keep'));
   const committed: Committed[] = new Array<Committed>(items.length);
   const place = <Row>(sent: Placed<unknown>[], rows: Row[], result: (row: Row) => Committed): void => {
     for (const [n, { at }] of sent.entries()) committed[at] = result(rows[n] as Row);
@@ -319,7 +325,7 @@ function sort(items: Commit[]): Sorted {
   };
 }
 
-function statementsOf(sorted: Sorted, sealer: Sealer): LaneStatement[] {
+function statementsOf(sorted: Sorted, sealer: Sealer, dictionaries: Dictionaries): LaneStatement[] {
   const itemsOf = <T>(placed: Placed<T>[]): T[] => placed.map(({ item }) => item);
   const moves = itemsOf(sorted.transitions);
   const meant = itemsOf(sorted.intents);
@@ -336,13 +342,13 @@ function statementsOf(sorted: Sorted, sealer: Sealer): LaneStatement[] {
   const lock = lockStatement(moves, meant);
   return [
     ...(lock ? [lock] : []),
-    ...(moves.length > 0 ? [transitionStatement(moves, sealer)] : []),
+    ...(moves.length > 0 ? [transitionStatement(moves, sealer, dictionaries)] : []),
     ...(moving.length > 0 ? [moveStatement(moving)] : []),
     ...(done.length > 0 ? [itemsStatement(done)] : []),
-    ...(meant.length > 0 ? [reserveStatement(meant, sealer)] : []),
-    ...(entries.length > 0 ? [recordStatement(entries, sealer, relaxes(sorted))] : []),
+    ...(meant.length > 0 ? [reserveStatement(meant, sealer, dictionaries)] : []),
+    ...(entries.length > 0 ? [recordStatement(entries, sealer, dictionaries, relaxes(sorted))] : []),
     ...(marks.length > 0 ? [markStatement(marks)] : []),
-    ...(refusals.length > 0 ? [refuseStatement(refusals)] : []),
+    ...(refusals.length > 0 ? [refuseStatement(refusals, dictionaries)] : []),
     ...(draws.length > 0 ? turnStatements(draws) : []),
     ...(reads.length > 0 ? [repetitionStatement(reads)] : []),
     ...(told.length > 0 ? [toldStatement(told)] : []),

@@ -1,31 +1,36 @@
-/** A receipt as it is stored: its canonical text and the digest of that, so that a later chain covers the exact bytes. */
-import { canonicalTextOfBoth, sha256 } from '../canonical.js';
+/**
+ * A receipt as it is stored: the digest of its canonical text, so that a later chain covers the exact bytes, and that text, or what is left of it
+ * once a dictionary and the columns say the rest.
+ */
+import { canonicalTexts, sha256 } from '../canonical.js';
 import type { Receipt } from '../gate/ports.js';
 import type { Json, JsonObject } from '../model.js';
 import { randomPiece } from '../random.js';
 import { timeOfId } from '../receipt-id.js';
+import type { Indexed } from './deflate.js';
 import { hex } from './operation-row.js';
+import { apartNames, type Head, pack, saltBytes } from './packed.js';
 
-/** Goes with the content when that is erased: what is left, its digest, cannot be tried against guesses. */
-const saltBytes = 12;
+/** A dictionary that the ledger has, its digest as `digest` of a row is. */
+export interface KeptDictionary { readonly digest: string; readonly index: Indexed }
 
-export interface ReceiptRow {
-  tenant: string; id: string; kind: string; operation_id: string | null; session_id: string; intent_id: string; principal: string; tool: string;
-  disposition: string; outcome: string | null; recorded_at: string; digest: string; body: string;
-}
+/** Either `body` or `packed` and `dictionary` are set. */
+export interface ReceiptRow extends Head { digest: string; body: string | null; packed: string | null; dictionary: string | null }
 
-export function receiptRow(receipt: Receipt): ReceiptRow {
-  const recordedAt = timeOfId(receipt.id).toISOString();
-  const body = storableText({
-    salt: randomPiece(saltBytes).toString('base64url'),
-    id: receipt.id, kind: receipt.kind, tenant: receipt.tenant, operation_id: receipt.operationId, session_id: receipt.sessionId,
-    intent_id: receipt.intentId, principal: receipt.principal, tool: receipt.tool, disposition: receipt.disposition,
-    outcome: receipt.outcome, recorded_at: recordedAt,
-  }, receipt.body);
+export function receiptRow(receipt: Receipt, over: KeptDictionary | null = null): ReceiptRow {
+  const head: Head = {
+    id: receipt.id, kind: receipt.kind, tenant: receipt.tenant, operation_id: receipt.operationId, session_id: receipt.sessionId, intent_id: receipt.intentId,
+    principal: receipt.principal, tool: receipt.tool, disposition: receipt.disposition, outcome: receipt.outcome, recorded_at: timeOfId(receipt.id).toISOString(),
+  };
+  // Goes with the content when that is erased: what is left, its digest, cannot be tried against guesses.
+  const salt = randomPiece(saltBytes);
+  const { text, rest, body } = storable({ ...head, salt: salt.toString('base64url') }, receipt.body);
+  const packed = over && pack({ head, salt, body, rest }, over.index);
+  const smaller = packed && packed.length < text.length;
   return {
-    tenant: receipt.tenant, id: receipt.id, kind: receipt.kind, operation_id: receipt.operationId, session_id: receipt.sessionId,
-    intent_id: receipt.intentId, principal: receipt.principal, tool: receipt.tool, disposition: receipt.disposition, outcome: receipt.outcome,
-    recorded_at: recordedAt, digest: hex(sha256(body)), body,
+    tenant: head.tenant, id: head.id, kind: head.kind, operation_id: head.operation_id, session_id: head.session_id, intent_id: head.intent_id, principal: head.principal,
+    tool: head.tool, disposition: head.disposition, outcome: head.outcome, recorded_at: head.recorded_at, digest: hex(sha256(text)),
+    body: smaller ? null : text, packed: smaller ? hex(packed) : null, dictionary: smaller ? over.digest : null,
   };
 }
 
@@ -33,11 +38,12 @@ export function receiptRow(receipt: Receipt): ReceiptRow {
  * Text that an upstream sent and Postgres or canonical JSON cannot hold (lone surrogates; NUL is escaped by JSON and harmless)
  * becomes U+FFFD: a problem of storing a result must never change the outcome of a call. The head stands for itself, whatever the body says.
  */
-function storableText(head: JsonObject, body: JsonObject): string {
+function storable(head: JsonObject, body: JsonObject): { text: string; rest: string; body: JsonObject } {
   try {
-    return canonicalTextOfBoth(head, body);
+    return { ...canonicalTexts(head, body, apartNames), body };
   } catch {
-    return canonicalTextOfBoth(wellFormed(head) as JsonObject, wellFormed(body) as JsonObject);
+    const mended = wellFormed(body) as JsonObject;
+    return { ...canonicalTexts(wellFormed(head) as JsonObject, mended, apartNames), body: mended };
   }
 }
 

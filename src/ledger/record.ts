@@ -4,9 +4,9 @@
  */
 import type { Entry } from '../gate/ports.js';
 import { briefly } from './attempts.js';
+import { type Dictionaries, dictionaryId } from './dictionaries.js';
 import type { LaneStatement } from './pipeline.js';
 import { answerPlace, hex } from './operation-row.js';
-import { receiptRow } from './receipt-row.js';
 import type { Sealer } from './seal.js';
 import { servedOf } from './served-contracts.js';
 
@@ -40,11 +40,12 @@ stood as materialized (
 ),
 receipted as (
   insert into receipts (
-    tenant, id, kind, operation_id, session_id, intent_id, principal, tool, disposition, outcome, recorded_at, digest, body)
-  select r.tenant, r.id, r.kind, r.operation_id, r.session_id, r.intent_id, r.principal, r.tool, r.disposition, r.outcome, r.recorded_at, r.digest, r.body
+    tenant, id, kind, operation_id, session_id, intent_id, principal, tool, disposition, outcome, recorded_at, digest, body, packed, dictionary)
+  select r.tenant, r.id, r.kind, r.operation_id, r.session_id, r.intent_id, r.principal, r.tool, r.disposition, r.outcome, r.recorded_at, r.digest, r.body,
+    r.packed, ${dictionaryId('r.dictionary')}
   from json_to_recordset($2::json) as r (
     n integer, tenant text, id text, kind text, operation_id text, session_id text, intent_id text, principal text, tool text, disposition text,
-    outcome text, recorded_at timestamptz, digest bytea, body text)
+    outcome text, recorded_at timestamptz, digest bytea, body text, packed bytea, dictionary bytea)
   where r.n in (select s.n from stood s)
   on conflict do nothing
 )
@@ -60,10 +61,10 @@ order by e.n`;
 export interface RecordResult { n: number; stood: boolean }
 
 /** @param relaxed the transaction is committed without waiting for the disk: said within the statement, so that it needs no other beside it */
-export function recordStatement(entries: Entry[], sealer: Sealer, relaxed = false): LaneStatement {
+export function recordStatement(entries: Entry[], sealer: Sealer, dictionaries: Dictionaries, relaxed = false): LaneStatement {
   const receipts: object[] = [];
   const rows = entries.map((entry, n) => {
-    for (const receipt of entry.receipts) receipts.push({ n, ...receiptRow(receipt) });
+    for (const receipt of entry.receipts) receipts.push({ n, ...dictionaries.row(receipt) });
     const o = entry.operation;
     if (!o) return { n, has_operation: false };
     return {

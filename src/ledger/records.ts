@@ -6,8 +6,9 @@ import type { Json, JsonObject } from '../model.js';
 import { findApproval, listApprovals } from './approvals.js';
 import { attemptsOf } from './attempts.js';
 import { openChainReader } from './chain-reader.js';
-import { contentOrTombstone } from './chain-row.js';
+import { digest } from './chain-row.js';
 import { createPool } from './connection.js';
+import { contentColumns, type ContentRow, receiptsOf, shownOf } from './content.js';
 import { writeCursor } from './cursor.js';
 import { listOperations, listReceipts } from './lists.js';
 import { digestOf } from './operation-row.js';
@@ -47,15 +48,18 @@ export function openRecords(options: RecordsOptions, sealer: Sealer): RecordStor
   const read: ReadOf = (tenant, work) => inSnapshot(pool, { tenant, timeoutMs: options.statementTimeoutMs }, work);
   return {
     async receipts(tenant, filter): Promise<Page<JsonObject>> {
-      const list = listReceipts<{ id: string; body: string }>(`id, ${contentOrTombstone}`, filter, { tenant, withinMs });
-      const { rows, after } = await read(tenant, list);
-      return { items: rows.map((row) => JSON.parse(row.body) as JsonObject), next_cursor: after && writeCursor('receipts', after) };
+      const list = listReceipts<ContentRow>(contentColumns, filter, { tenant, withinMs });
+      return read(tenant, async (client) => {
+        const { rows, after } = await list(client);
+        return { items: await shownOf(client, rows), next_cursor: after && writeCursor('receipts', after) };
+      });
     },
     async receipt(tenant, id) {
-      const { rows: [row] } = await read(tenant, (client) => client.query<{ body: string; digest: Buffer }>(
-        `select ${contentOrTombstone}, digest from receipts r where r.tenant = $1 and r.id = $2`, [tenant, id],
-      ));
-      return row ? { ...(JSON.parse(row.body) as JsonObject), digest: `sha256:${row.digest.toString('hex')}` } : null;
+      return read(tenant, async (client) => {
+        const { rows } = await client.query<ContentRow>(`select ${contentColumns} from receipts r where r.tenant = $1 and r.id = $2`, [tenant, id]);
+        const [row] = rows;
+        return row ? { ...(await shownOf(client, rows))[0], digest: digest(row.digest) } : null;
+      });
     },
     async operations(tenant, filter) {
       const { rows, after } = await read(tenant, listOperations<Summary>(summaryColumns, filter, { tenant, withinMs }));
@@ -65,20 +69,20 @@ export function openRecords(options: RecordsOptions, sealer: Sealer): RecordStor
       const story = await read(tenant, async (client) => {
         const { rows: [row] } = await client.query<Summary>(`select ${summaryColumns} from operations o where tenant = $1 and operation_id = $2`, [tenant, id]);
         if (!row) return null;
-        const receipts = await client.query<{ body: string }>(`select ${contentOrTombstone} from receipts r where r.tenant = $1 and r.operation_id = $2 order by r.id`, [tenant, id]);
+        const receipts = await receiptsOf(client, tenant, id);
         const again = await client.query<{ at: string }>(
           `select ${instant('created_at')} as at from calls where tenant = $1 and operation_id = $2 and again order by calls.created_at`, [tenant, id],
         );
         const callbacks = await client.query<JsonObject>(
           `select service, event_id, ${instant('received_at')} as received_at, weighed from callbacks c where c.tenant = $1 and c.operation_id = $2 order by c.received_at`, [tenant, id],
         );
-        return { row, receipts: receipts.rows, again: again.rows, callbacks: callbacks.rows };
+        return { row, receipts, again: again.rows, callbacks: callbacks.rows };
       });
       return story && {
         ...summary(story.row),
         proposals: [{ at: story.row.created_at }, ...story.again].map(({ at }) => ({ answered_from: at })),
         callbacks: story.callbacks,
-        receipts: story.receipts.map(({ body }) => JSON.parse(body) as JsonObject),
+        receipts: story.receipts,
       };
     },
     reviews: {

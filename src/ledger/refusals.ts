@@ -3,8 +3,8 @@
  * counter grants from the row that it locks and remembers what it was before, so that several refusals in one flush know their places.
  */
 import type { ChargedRefusal, Purse } from '../gate/ports.js';
+import { type Dictionaries, dictionaryId } from './dictionaries.js';
 import type { LaneStatement } from './pipeline.js';
-import { receiptRow } from './receipt-row.js';
 
 const refuseText = `
 with asked as materialized (
@@ -12,7 +12,8 @@ with asked as materialized (
     c.*, coalesce('session:' || s.root_session_id, c.own) as scope, coalesce(b.quota, c.quota_default) as quota, r.id is not null as already
   from json_to_recordset($1::json) as c (
     n integer, tenant text, session_id text, own text, charged_tool text, task text, quota_default integer, id text, kind text, operation_id text,
-    receipt_session text, intent_id text, principal text, tool text, disposition text, outcome text, recorded_at timestamptz, digest bytea, body text)
+    receipt_session text, intent_id text, principal text, tool text, disposition text, outcome text, recorded_at timestamptz, digest bytea, body text,
+    packed bytea, dictionary bytea)
   left join sessions s on s.tenant = c.tenant and s.session_id = c.session_id
   left join budgets b on b.tenant = c.tenant and b.scope = 'session:' || s.root_session_id and b.kind = 'proposals'
   left join lateral (select e.id from receipts e where e.tenant = c.tenant and e.id = c.id limit 1) r on true
@@ -43,9 +44,10 @@ granted as materialized (
 ),
 receipted as (
   insert into receipts (
-    tenant, id, kind, operation_id, session_id, intent_id, principal, tool, disposition, outcome, recorded_at, digest, body)
+    tenant, id, kind, operation_id, session_id, intent_id, principal, tool, disposition, outcome, recorded_at, digest, body, packed, dictionary)
   select
-    p.tenant, p.id, p.kind, p.operation_id, p.receipt_session, p.intent_id, p.principal, p.tool, p.disposition, p.outcome, p.recorded_at, p.digest, p.body
+    p.tenant, p.id, p.kind, p.operation_id, p.receipt_session, p.intent_id, p.principal, p.tool, p.disposition, p.outcome, p.recorded_at, p.digest, p.body,
+    p.packed, ${dictionaryId('p.dictionary')}
   from placed p
   where p.n in (select g.n from granted g where g.stands)
   on conflict do nothing
@@ -57,9 +59,9 @@ order by a.n`;
 
 export interface RefusalRow { n: number; stands: boolean; quota: number; refused: number }
 
-export function refuseStatement(refusals: ChargedRefusal[]): LaneStatement {
+export function refuseStatement(refusals: ChargedRefusal[], dictionaries: Dictionaries): LaneStatement {
   const rows = refusals.map(({ receipt, charge }, n) => {
-    const { session_id, ...row } = receiptRow(receipt);
+    const { session_id, ...row } = dictionaries.row(receipt);
     return {
       n, ...row, receipt_session: session_id, session_id: charge.session.id, own: charge.session.own, charged_tool: charge.tool, task: charge.session.task,
       quota_default: charge.limit,

@@ -22,9 +22,9 @@
  * that another replica has reserved in the same moment under the same application's key for a different call, and is given back too.
  */
 import type { Intent, Reservation } from '../gate/ports.js';
+import { type Dictionaries, dictionaryId } from './dictionaries.js';
 import type { LaneStatement } from './pipeline.js';
 import { answerPlace, hex, requestPlace } from './operation-row.js';
-import { receiptRow } from './receipt-row.js';
 import type { Sealer } from './seal.js';
 import { servedOf } from './served-contracts.js';
 
@@ -35,7 +35,7 @@ with candidate as materialized (
     attempt_id uuid, send_window_ms float8, lease_ms float8, reconcile_ms float8, tool text, contract_version text, contract_digest text,
     catalogue_digest text, principal text, subject text, purpose text, session_id text, turn_id text, intent_id text, call_id text,
     fingerprint bytea, compensates text, sealed_request bytea, guard_keys text[], guard_epochs bigint[], budget_scope text, budget_quota integer, call_key bytea, previous_operation text,
-    receipt_id text, receipt_kind text, receipt_disposition text, receipt_outcome text, receipt_at timestamptz, receipt_digest bytea, receipt_body text,
+    receipt_id text, receipt_kind text, receipt_disposition text, receipt_outcome text, receipt_at timestamptz, receipt_digest bytea, receipt_body text, receipt_packed bytea, receipt_dictionary bytea,
     approval json, sealed_answer bytea)
 ),
 purse as materialized (
@@ -121,10 +121,10 @@ charged as (
 ),
 receipted as (
   insert into receipts (
-    tenant, id, kind, operation_id, session_id, intent_id, principal, tool, disposition, outcome, recorded_at, digest, body)
+    tenant, id, kind, operation_id, session_id, intent_id, principal, tool, disposition, outcome, recorded_at, digest, body, packed, dictionary)
   select
     w.tenant, w.receipt_id, w.receipt_kind, w.operation_id, w.session_id, w.intent_id, w.principal, w.tool, w.receipt_disposition,
-    w.receipt_outcome, w.receipt_at, w.receipt_digest, w.receipt_body
+    w.receipt_outcome, w.receipt_at, w.receipt_digest, w.receipt_body, w.receipt_packed, ${dictionaryId('w.receipt_dictionary')}
   from whole w
   where w.write_id = any (array(select i.write_id from inserted i))
 ),
@@ -157,10 +157,10 @@ export interface ReserveRow {
   n: number; inserted: boolean; ours_already: boolean; fresh: boolean; guarded: boolean; claims: number; quota: number | null; used: number | null;
 }
 
-export function reserveStatement(intents: Intent[], sealer: Sealer): LaneStatement {
+export function reserveStatement(intents: Intent[], sealer: Sealer, dictionaries: Dictionaries): LaneStatement {
   const rows = intents.map((intent, n) => {
     const { operation } = intent;
-    const receipt = receiptRow(intent.receipt);
+    const receipt = dictionaries.row(intent.receipt);
     return {
       n,
       tenant: operation.tenant, operation_id: operation.id, identity: hex(operation.identity), generation: operation.generation,
@@ -176,6 +176,7 @@ export function reserveStatement(intents: Intent[], sealer: Sealer): LaneStateme
       call_key: intent.alias ? hex(intent.alias.callKey) : null, previous_operation: intent.alias?.previous ?? null,
       receipt_id: receipt.id, receipt_kind: receipt.kind, receipt_disposition: receipt.disposition, receipt_outcome: receipt.outcome,
       receipt_at: receipt.recorded_at, receipt_digest: receipt.digest, receipt_body: receipt.body,
+      receipt_packed: receipt.packed, receipt_dictionary: receipt.dictionary,
       approval: intent.parked ? { ...intent.parked.asked, expires_ms: intent.parked.expiresMs } : null,
       sealed_answer: intent.parked ? hex(sealer.pack(JSON.stringify(intent.parked.answer), answerPlace(operation.tenant, operation.id))) : null,
     };

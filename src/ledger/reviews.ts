@@ -3,7 +3,7 @@ import type pg from 'pg';
 import type { ReviewCase, ReviewDecision } from '../gate/ports.js';
 import type { JsonObject } from '../model.js';
 import type { Page, ReviewFilter } from '../ports.js';
-import { contentOrTombstone } from './chain-row.js';
+import { receiptsOf } from './content.js';
 import { readCursor } from './cursor.js';
 import { operationColumns, type OperationRow, toOperation } from './operation-row.js';
 import { instant, page, Where } from './pages.js';
@@ -58,9 +58,9 @@ export async function findReview(client: pg.PoolClient, sealer: Sealer, tenant: 
   const { rows: [approval] } = await client.query<{ approved_by: string[] }>(
     'select approved_by from approvals where tenant = $1 and operation_id = $2', [tenant, row.operation_id],
   );
-  const receipts = await client.query<{ body: string }>(`select ${contentOrTombstone} from receipts r where r.tenant = $1 and r.operation_id = $2 order by r.id`, [tenant, row.operation_id]);
+  const receipts = await receiptsOf(client, tenant, row.operation_id);
   return {
     id: row.id, reason: row.reason, openedAt: row.opened_at, deadline: row.deadline, overdue: row.overdue, escalatedAt: row.escalated_at,
-    decision: decisionOf(row), operation: toOperation(operation, sealer), receipts: receipts.rows.map(({ body }) => JSON.parse(body) as JsonObject), approvers: approval?.approved_by ?? [],
+    decision: decisionOf(row), operation: toOperation(operation, sealer), receipts, approvers: approval?.approved_by ?? [],
   };
 }

@@ -11,9 +11,9 @@
  */
 import type { Transition } from '../gate/ports.js';
 import { briefly } from './attempts.js';
+import { type Dictionaries, dictionaryId } from './dictionaries.js';
 import type { LaneStatement } from './pipeline.js';
 import { answerPlace, hex } from './operation-row.js';
-import { receiptRow } from './receipt-row.js';
 import type { Sealer } from './seal.js';
 
 const transitionText = `
@@ -62,10 +62,11 @@ moved as materialized (
 ),
 receipted as (
   insert into receipts (
-    tenant, id, kind, operation_id, session_id, intent_id, principal, tool, disposition, outcome, recorded_at, digest, body)
-  select d.tenant, r.id, r.kind, d.operation_id, d.session_id, d.intent_id, d.principal, d.tool, r.disposition, r.outcome, r.recorded_at, r.digest, r.body
+    tenant, id, kind, operation_id, session_id, intent_id, principal, tool, disposition, outcome, recorded_at, digest, body, packed, dictionary)
+  select d.tenant, r.id, r.kind, d.operation_id, d.session_id, d.intent_id, d.principal, d.tool, r.disposition, r.outcome, r.recorded_at, r.digest, r.body,
+    r.packed, ${dictionaryId('r.dictionary')}
   from moved d cross join lateral json_to_recordset(d.receipts) as r (
-    id text, kind text, disposition text, outcome text, recorded_at timestamptz, digest bytea, body text)
+    id text, kind text, disposition text, outcome text, recorded_at timestamptz, digest bytea, body text, packed bytea, dictionary bytea)
 ),
 opened as (
   insert into reviews (tenant, id, operation_id, tool, reason, deadline)
@@ -115,7 +116,7 @@ order by m.n`;
 
 export interface TransitionResult { n: number; moved: boolean }
 
-export function transitionStatement(transitions: Transition[], sealer: Sealer): LaneStatement {
+export function transitionStatement(transitions: Transition[], sealer: Sealer, dictionaries: Dictionaries): LaneStatement {
   const rows = transitions.map((transition, n) => {
     const { tenant, operationId, review, decided, attempts } = transition;
     const ends = (transition.settle ?? false) && (transition.dueInMs ?? null) === null;
@@ -136,7 +137,7 @@ export function transitionStatement(transitions: Transition[], sealer: Sealer): 
       review_id: review?.id ?? null, review_ms: review?.deadlineMs ?? null,
       decided: decided ? { review: decided.review, decision: decided.decision, by: decided.by, because: decided.because, receipt: decided.receipt.id } : null,
       resumes: transition.resumes ?? false, unexpired: transition.unexpired ?? false, approval_ended: transition.approvalEnded ?? null,
-      receipts: [...(decided ? [decided.receipt] : []), ...(transition.receipt ? [transition.receipt] : [])].map(receiptRow),
+      receipts: [...(decided ? [decided.receipt] : []), ...(transition.receipt ? [transition.receipt] : [])].map((receipt) => dictionaries.row(receipt)),
     };
   });
   return { name: 'transition', text: transitionText, values: [JSON.stringify(rows)] };

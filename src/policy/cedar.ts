@@ -44,7 +44,7 @@ function versionOf(texts: readonly PolicyText[]): string {
 }
 
 /** The policies that can apply to one action, parsed under a name, and what they read. */
-interface PolicySlice { name: string; reads: Footprint }
+interface PolicySlice { name: string; ids: readonly string[]; reads: Footprint }
 
 /**
  * Cedar evaluates every policy of a set (500 policies: 1.6 ms), so each tool that some policy names gets a set of its
@@ -59,7 +59,7 @@ function createEngine(version: string, policies: readonly Policy[], schema: Poli
     const answer = remembered(decisions, slices.get(request.action) ?? rest, request, schema);
     return { allowed: answer.allowed, determining: [...answer.determining], errors: [...answer.errors] };
   };
-  return { version, decide, judge: decide };
+  return { version, idsFor: (action) => (slices.get(action) ?? rest).ids, decide, judge: decide };
 }
 
 /**
@@ -73,7 +73,7 @@ function slice(name: string, policies: readonly Policy[], action: string | null)
   });
   const parsed = preparsePolicySet(name, { staticPolicies: Object.fromEntries(applicable.map(({ id, text }) => [id, text])) });
   if (parsed.type === 'failure') throw new Error(`Cedar refuses a set of policies it has read one by one: ${parsed.errors[0]?.message}`);
-  return { name, reads: footprintOf(applicable.map(({ json }) => json)) };
+  return { name, ids: applicable.map(({ id }) => id), reads: footprintOf(applicable.map(({ json }) => json)) };
 }
 
 const rememberedAtMost = 1_000;

@@ -46,6 +46,8 @@ export interface PolicyDecision {
 export interface PolicyEngine {
   /** `sha256:…` of the policy texts. */
   readonly version: string;
+  /** Of the policies that can apply to an action. */
+  idsFor(action: string): readonly string[];
   /** Also for what is only listed or looked into beforehand. */
   decide(request: PolicyRequest): PolicyDecision;
   /** The same, as the verdict over a call. */

@@ -24,7 +24,7 @@ async function connect(): Promise<pg.Client> {
 }
 
 async function insert(client: pg.Client, one: Receipt): Promise<string> {
-  const row = receiptRow(one);
+  const { packed: _, dictionary: __, ...row } = receiptRow(one);
   await client.query(`insert into receipts (tenant, id, kind, operation_id, session_id, intent_id, principal, tool, disposition, outcome, recorded_at, digest, body)
     values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12::bytea, $13)`, Object.values(row));
   return one.id;

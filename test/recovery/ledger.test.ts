@@ -3,6 +3,7 @@ import pg from 'pg';
 import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
 import { LedgerUnavailable } from '../../src/errors.js';
 import { approveStatement } from '../../src/ledger/approvals.js';
+import { Dictionaries } from '../../src/ledger/dictionaries.js';
 import { takeStatement, witnessStatement } from '../../src/ledger/due.js';
 import { findStatement } from '../../src/ledger/find.js';
 import { moveStatement } from '../../src/ledger/entity-states.js';
@@ -232,9 +233,10 @@ describe('plans', () => {
     const moves = meant.map((_, n) => settlement(`plan-${n}`));
     const seen = { tenant: 'acme', principal: 'p', subject: '', sessionId: 's', entity: 'order:1', version: '1', state: null };
     const session = { id: 's', own: 'own:s', task: 'session:s' };
+    const dictionaries = new Dictionaries();
     const statements = [
       fundStatement([{ tenant: 'acme', scope: 'principal:p', quota: 10 }]), knowStatement([{ contractDigest: 'd', catalogueDigest: 'd' }]),
-      reserveStatement(meant, sealer), transitionStatement(moves, sealer), recordStatement([{ receipts: [receipt(null)] }], sealer),
+      reserveStatement(meant, sealer, dictionaries), transitionStatement(moves, sealer, dictionaries), recordStatement([{ receipts: [receipt(null)] }], sealer, dictionaries),
       toldStatement([{ written: { operationId: 'op_plan-1', writeId: randomUUID() }, own: true, seen }]),
       moveStatement([{ tenant: 'acme', operationId: 'op_plan-1', writeId: randomUUID(), late: true, move: { service: 's', entity: 'e:1', from: 'A', to: 'B' } }]),
       rememberStatement([{ tenant: 'acme', operationId: 'op_plan-1', writeId: randomUUID(), remembered: { principal: 'p', subject: '', sessionId: 's', tool: 't', entity: '' } }]),
@@ -244,7 +246,7 @@ describe('plans', () => {
       }))),
       lockStatement(moves, meant), unclaimVain(meant, meant.map((_, n) => ({ n, inserted: false, ours_already: false, fresh: true, guarded: true, claims: 1, quota: 1, used: 0 }))),
       uncallVain(meant, meant.map((_, n) => ({ n, inserted: false, ours_already: false, fresh: true, guarded: false, claims: 1, quota: 1, used: 0 }))),
-      refuseStatement([{ receipt: receipt(null), charge: { session, tool: 't', limit: 3 } }]), ...turnStatements([{ tenant: 'acme', session, turnId: 't', limit: 3 }]),
+      refuseStatement([{ receipt: receipt(null), charge: { session, tool: 't', limit: 3 } }], dictionaries), ...turnStatements([{ tenant: 'acme', session, turnId: 't', limit: 3 }]),
       repetitionStatement([{ repetition: { tenant: 'acme', key: Buffer.alloc(32), since: '' }, operation: { id: 'op_plan-1', writeId: randomUUID() } }]),
     ].flatMap((statement) => statement ?? []);
     try {

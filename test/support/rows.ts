@@ -1,5 +1,6 @@
-/** Everything that a database holds, as text, for canaries: sealed columns as the text that they would be. */
+/** Everything that a database holds, as text, for canaries: sealed columns as the text that they would be, and what is packed unpacked. */
 import pg from 'pg';
+import { contentColumns, type ContentRow, contentsOf } from '../../src/ledger/content.js';
 
 /** @param except tables that are not looked into */
 export async function everyRow(databaseUrl: string, except: readonly string[] = []): Promise<string> {
@@ -9,6 +10,7 @@ export async function everyRow(databaseUrl: string, except: readonly string[] = 
   let text = '';
   for (const { name } of tables.filter((table) => !except.includes(table.name))) {
     const { rows } = await client.query(`select * from "${name}"`);
+    if (name === 'receipts') text += (await contentsOf(client, (await client.query<ContentRow>(`select ${contentColumns} from receipts r`)).rows)).join('\n');
     text += JSON.stringify({ [name]: rows }, (_, value: unknown) => (isBytes(value) ? Buffer.from(value.data).toString('latin1') : value));
   }
   await client.end();

@@ -106,4 +106,13 @@ export interface Receipt {
   outcome: Outcome | null;
   /** Redacted already. */
   body: JsonObject;
+  /** What of it need not be kept again for each; null or absent: it is kept whole. */
+  dictionary?: ReceiptDictionary | null;
+}
+
+/** Texts that receipts of one tool are made of, and nothing of any call: it is never erased. */
+export interface ReceiptDictionary {
+  /** SHA-256 of the bytes. */
+  readonly digest: Buffer;
+  readonly bytes: Buffer;
 }
