@@ -5,7 +5,7 @@ import { UsageError } from './usage.js';
 const usage = `callgate: the model proposes; Callgate decides, executes at most once, and can prove what happened.
 
   callgate serve    [--config FILE]             run the gateway on the configured Postgres (and Redis)
-  callgate migrate  [--config FILE] [--grant ROLE]
+  callgate migrate  [--config FILE] [--grant ROLE] [--pack-receipts]
                                                 bring the database schema up to date; give ROLE what a gateway needs, and no more
   callgate check    [FOLDER] [--format json]    every diagnostic of contracts and policies (or sarif); exit 1 on errors
                     [--exhaustive]              and every state with every action; exit 1 where a table contradicts itself
