@@ -83,19 +83,25 @@ async function openFloor(house, name) {
   };
 }
 
-/** A migrated database with a key for an agent. */
-export async function openTenant(house, name) {
-  const databaseUrl = await createDatabase(house, `bench_${name}`);
+/**
+ * A migrated database with a key for an agent.
+ * @param more `{tenant, isThere, env}`: whose key it is, whether the database was made before, and settings beside the usual ones
+ */
+export async function openTenant(house, name, { tenant = 'bench', isThere = false, env: more = {} } = {}) {
+  const databaseUrl = isThere ? databaseAt(house, `bench_${name}`) : await createDatabase(house, `bench_${name}`);
   const env = {
     ...secrets, DATABASE_URL: databaseUrl, BENCH_UPSTREAM: house.upstream.url, CALLGATE_MODE: 'production', CALLGATE_CONTRACTS_FOLDER: here('contracts'),
     CALLGATE_UPSTREAM_ALLOW_PRIVATE: 'bench=127.0.0.1', CALLGATE_AGENT_PORT: '0', CALLGATE_CONTROL_PORT: '0', CALLGATE_BUDGETS_EXECUTIONS_PER_PRINCIPAL_PER_DAY: '100000000',
-    CALLGATE_CALLERS_PRINCIPAL_CONCURRENT: '2000',
+    CALLGATE_CALLERS_PRINCIPAL_CONCURRENT: '2000', ...more,
   };
   await runToEnd([command, 'migrate'], env);
-  const key = /cg_\S+/.exec(await runToEnd([
-    command, 'keys', 'create', '--tenant', 'bench', '--principal', 'agent', '--role', 'agent', '--subject', 'C-1', '--purpose', 'refund',
-  ], env))?.[0];
-  return { databaseUrl, env, key };
+  return { databaseUrl, env, name: tenant, key: await createKey({ env, name: tenant }, 'agent') };
+}
+
+/** Of an agent for one customer of the service, or for another role. */
+export async function createKey({ env, name }, principal, { role = 'agent', subject = 'C-1' } = {}) {
+  const rights = role === 'agent' ? ['--subject', subject, '--purpose', 'refund'] : [];
+  return /cg_\S+/.exec(await runToEnd([command, 'keys', 'create', '--tenant', name, '--principal', principal, '--role', role, ...rights], env))?.[0];
 }
 
 const command = here('../bin/callgate.mjs');
@@ -126,6 +132,10 @@ function gatewayRequests(key) {
 
 export async function createDatabase({ postgres }, name) {
   await ask(postgres.url, `create database ${name}`);
+  return databaseAt({ postgres }, name);
+}
+
+export function databaseAt({ postgres }, name) {
   const url = new URL(postgres.url);
   url.pathname = `/${name}`;
   return url.href;

@@ -9,3 +9,6 @@ create index operations_outcome on operations (tenant, outcome, created_at, oper
 -- In one direction, so that a page can begin within it.
 drop index receipts_outcome;
 create index receipts_outcome on receipts (tenant, outcome, id) where outcome <> 'committed';
+
+-- Turns are forgotten after a month, oldest first.
+create index session_turns_oldest on session_turns (created_at);

@@ -63,8 +63,9 @@ async function prepare(client, seed) {
       left(old, 4) || ${Array.from({ length: 10 }, (_, n) => `substr('0123456789abcdefghjkmnpqrstvwxyz', ((ms >> ${45 - 5 * n}) & 31)::integer + 1, 1)`).join(' || ')}
       || left(encode(sha256(convert_to(old || code, 'UTF8')), 'hex'), 16);`);
   for (const { table, columns, rows } of seed) {
-    const places = rows.map(({ place, of, values, kinds }) => ({
-      place, of, kinds: kinds.map((kind, n) => letters[of.startsWith('o') && kind === 'time' && Date.parse(values[n]) > now ? 'deadline' : kind] ?? '-').join(''),
+    for (const row of rows) row.letters = row.kinds.map((kind, n) => letters[row.of.startsWith('o') && kind === 'time' && Date.parse(row.values[n]) > now ? 'deadline' : kind] ?? '-').join('');
+    const places = rows.map(({ place, of, values, kinds, letters: how }) => ({
+      place, of, kinds: how,
       ms: kinds.map((kind, n) => (kind === 'timed' ? msOf(values[n]) : 0)),
     }));
     await client.query(`create unlogged table scale.before_${table} as select * from ${table}`);
@@ -119,7 +120,7 @@ function beginnings(seed) {
 /** In one transaction with the truncation: with `wal_level = minimal` nothing of it is written twice. */
 async function fill(client, { table, columns, rows }) {
   const names = columns.map(({ name }) => name).join(', ');
-  const values = columns.map(({ name }, n) => (name === 'tenant' ? 'coalesce(c.tenant, s.tenant)' : copied(name, n + 1, new Set(rows.map(({ kinds }) => kinds[n])))));
+  const values = columns.map(({ name }, n) => (name === 'tenant' ? 'coalesce(c.tenant, s.tenant)' : copied(name, n, rows)));
   await client.query(`begin; truncate ${table};
     insert into ${table} (${names}) select ${names} from scale.before_${table};
     set local enable_mergejoin = off; set local enable_nestloop = off;
@@ -131,18 +132,27 @@ const expressions = {
   time: (column) => `${column} + c.later`,
   deadline: (column) => `${column} + interval '1 year'`,
   uuid: (column) => `md5(${column}::text || c.code)::uuid`,
-  bytes: (column) => `substr(sha256(${column} || c.code::bytea), 1, length(${column}))`,
-  timed: (column, n) => `scale.timed(${column}, s.scale_ms[${n}] + c.ms, c.code)`,
-  hash: (column) => `left(${column}, strpos(translate(${column}, '_', ':'), ':')) || left(encode(sha256(convert_to(${column} || c.code, 'UTF8')), 'hex'), length(${column}) - strpos(translate(${column}, '_', ':'), ':'))`,
+  bytes: (column, { lengths }) => (lengths.size === 1 && lengths.has(2 + 2 * 32) ? `sha256(${column} || c.code::bytea)` : `substr(sha256(${column} || c.code::bytea), 1, length(${column}))`),
+  timed: (column, { place }) => `scale.timed(${column}, s.scale_ms[${place}] + c.ms, c.code)`,
+  hash: (column, { lengths, heads }) => {
+    const head = heads.size === 1 ? `${[...heads][0].length}` : `strpos(translate(${column}, '_', ':'), ':')`;
+    const length = lengths.size === 1 ? `${[...lengths][0]}` : `length(${column})`;
+    return `left(${column}, ${head}) || left(encode(sha256(convert_to(${column} || c.code, 'UTF8')), 'hex'), ${length} - ${head})`;
+  },
   name: (column) => `replace(${column}, '${marker}', c.code)`,
   xact: () => 'c.xact',
 };
 
-function copied(name, n, kinds) {
-  if (kinds.has('time')) kinds.add('deadline');
-  const different = [...kinds].filter((kind) => kind !== null);
-  if (different.length === 0) return `s.${name}`;
-  return `case substr(s.scale_kinds, ${n}, 1) ${different.map((kind) => `when '${letters[kind]}' then ${expressions[kind](`s.${name}`, n)}`).join(' ')} else s.${name} end`;
+/** The value of a copy. Of nothing comes nothing; where all that is there is copied in one way, no row is asked in which. */
+function copied(name, at, rows) {
+  const there = rows.filter(({ values }) => values[at] !== null);
+  const letterOf = ({ letters: of }) => of[at];
+  const used = [...new Set(there.map(letterOf))];
+  const texts = there.map(({ values }) => String(values[at]));
+  const about = { place: at + 1, lengths: new Set(texts.map((text) => text.length)), heads: new Set(texts.map((text) => text.slice(0, text.search(/[_:]/) + 1))) };
+  const expression = (letter) => (letter === '-' ? `s.${name}` : expressions[Object.keys(letters).find((kind) => letters[kind] === letter)](`s.${name}`, about));
+  if (used.length <= 1) return used.length === 0 ? `s.${name}` : expression(used[0]);
+  return `case substr(s.scale_kinds, ${at + 1}, 1) ${used.map((letter) => `when '${letter}' then ${expression(letter)}`).join(' ')} end`;
 }
 
 function isRandom(seed, table, column) {

@@ -31,7 +31,7 @@ import { knowStatement, type ServedContract } from './served-contracts.js';
 import { lastStatement, rememberStatement } from './session-results.js';
 import { openSessions } from './sessions.js';
 import { type TransitionResult, transitionStatement } from './transition.js';
-import { rememberTurns, toUndrawn, turnKey, turnStatements, type TurnRow } from './turns.js';
+import { forgetTurns, rememberTurns, toUndrawn, turnKey, turnsForgottenAtOnce, turnStatements, type TurnRow } from './turns.js';
 import { markStatement } from './untrusted.js';
 
 export interface LedgerOptions extends ConnectionOptions {
@@ -135,6 +135,11 @@ export function openLedger(options: LedgerOptions, sealer: Sealer): LedgerStore 
     return throughContention(async () => (await pool.query<Row>(statement.text, statement.values)).rows, options.retried);
   }
 
+  /** All that there are: more may come in a round than a slice holds. */
+  async function whileFull(slice: Statement, full: number): Promise<void> {
+    while (((await plain<{ gone: number }>(slice))[0]?.gone ?? 0) === full);
+  }
+
   /** All of it or nothing; what fails is rolled back, whoever made it fail. */
   function whole<T>(work: (client: pg.PoolClient) => Promise<T>): Promise<T> {
     return throughContention(() => transaction(work, (result) => result === 'sending'), options.retried);
@@ -232,7 +237,8 @@ export function openLedger(options: LedgerOptions, sealer: Sealer): LedgerStore 
     context: (query) => sessions.context(query),
     async tidy(guardsOlderThanMs) {
       await plain(orphanGuardsStatement(guardsOlderThanMs));
-      while (((await plain<{ gone: number }>(forgetReads))[0]?.gone ?? 0) === forgottenAtOnce); // all of them: more may come in a round than a slice holds
+      await whileFull(forgetReads, forgottenAtOnce);
+      await whileFull(forgetTurns, turnsForgottenAtOnce);
       await plain(forgetCallbacks);
     },
     escalateReviews: async () => toEscalated(await plain<EscalatedRow>(escalateStatement())),

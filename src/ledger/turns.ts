@@ -3,6 +3,7 @@
  * locked, turns are granted only from the locked row, and who waited for that lock sees only afterwards that the turn was drawn meanwhile.
  */
 import type { Purse, TurnDraw } from '../gate/ports.js';
+import type { Statement } from './connection.js';
 import type { LaneStatement } from './pipeline.js';
 
 const askedText = `
@@ -56,6 +57,21 @@ left join lateral (
   select 1 as there from session_turns t
   where t.tenant = a.tenant and t.scope = a.scope and t.session_id = a.session_id and t.turn_id = a.turn_id limit 1) t on true
 order by a.n`;
+
+export const turnsForgottenAtOnce = 1_000;
+
+/** Nobody sends a turn of a month ago again; who does is charged for it as for another one. In slices, so that no sweep holds many rows. */
+export const forgetTurns: Statement = {
+  name: 'forget_turns', values: [],
+  text: `with gone as (
+    delete from session_turns t
+    where (t.tenant, t.scope, t.session_id, t.turn_id) in (
+      select f.tenant, f.scope, f.session_id, f.turn_id from session_turns f where f.created_at < now() - interval '30 days'
+      order by f.created_at limit ${turnsForgottenAtOnce} for update skip locked)
+    returning 1
+  )
+  select count(*)::integer as gone from gone`,
+};
 
 export interface TurnRow { n: number; drawn: boolean; quota: number; used: number }
 

@@ -237,6 +237,17 @@ describe('what changes while a call is on its way', () => {
     await replica(0).tidy(60_000);
     expect((await client.query('select 1 from session_reads')).rows).toEqual([]);
   });
+
+  it('turns are remembered for a month and then forgotten as fast as they came, and what was drawn stays drawn', async () => {
+    const id = unique('s');
+    await set(id, { turns: 2 });
+    expect(await replica(0).drawTurn(draw(scopeOf(id), 'new'))).toBeNull();
+    await client.query(`insert into session_turns (tenant, scope, session_id, turn_id, created_at) select 'acme', 'session:old', 's', n::text, now() - interval '31 days' from generate_series(1, 2500) n`);
+    await client.query(`insert into session_turns (tenant, scope, session_id, turn_id, created_at) values ('acme', 'session:old', 's', 'younger', now() - interval '29 days')`);
+    await replica(0).tidy(60_000);
+    expect((await client.query(`select turn_id from session_turns where scope in ('session:old', $1) order by turn_id`, [`session:${id}`])).rows.map(({ turn_id }) => turn_id)).toEqual(['new', 'younger']);
+    expect((await replica(0).sessions.get('acme', id))?.budgets.turns.used).toBe(1);
+  });
 });
 
 /** Flushes that wait for each other in a circle are broken by the database after a second, again and again: a budget would make the gateway slow. */
