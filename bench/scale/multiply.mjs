@@ -6,7 +6,10 @@ import { makeIndexes, takeIndexes } from './indexes.mjs';
 import { readSeed } from './rows.mjs';
 import { marker } from './seed.mjs';
 
-const letters = { time: 't', uuid: 'u', bytes: 'b', timed: 'i', hash: 'h', name: 'n', xact: 'x', deadline: 'd' };
+/** A name tells a time in ten characters; copies are later by whole pieces, so that the last three stay and the first seven are the same for a while. */
+const pieceMs = 32 ** 3;
+const pieces = 4;
+const letters = { time: 't', uuid: 'u', bytes: 'b', hash: 'h', name: 'n', xact: 'x', deadline: 'd' };
 const dayMs = 86_400_000;
 const uncommonShare = 0.02;
 const copiesOfRare = 20;
@@ -23,6 +26,7 @@ const transactions = 600;
 export async function multiply(connect, { operations, days = 90, tenants = 200, largest = 0.9, lanes = 2 }, told = () => undefined) {
   const connections = await Promise.all(Array.from({ length: lanes }, () => connect()));
   const [client] = connections;
+  const beside = await connect();
   try {
     const step = async (what, work) => {
       const begun = performance.now();
@@ -35,14 +39,15 @@ export async function multiply(connect, { operations, days = 90, tenants = 200, 
     const conversations = await step('conversations', () => copy(client, seed, { operations, days, tenants, largest }));
     const taken = await takeIndexes(client, [...bySize(seed), 'receipt_chain']);
     await step('rows', () => shareOut(connections, bySize(seed), (each, table) => fill(each, seed.find((one) => one.table === table))));
-    await step('chain', () => chain(client));
-    await step('indexes', () => makeIndexes(connections, taken, (table, column) => isRandom(seed, table, column)));
+    const make = (some) => makeIndexes(connections, some, (table, column) => isRandom(seed, table, column));
+    await step('indexes and chain', () => Promise.all([chain(beside), make(taken.filter(({ table }) => table !== 'receipt_chain'))]));
+    await step('indexes of the chain', () => make(taken.filter(({ table }) => table === 'receipt_chain')));
     await client.query('drop schema scale cascade');
     await step('statistics', () => shareOut(connections, [...bySize(seed), 'receipt_chain'], (each, table) => each.query(`vacuum (analyze, parallel 0) ${table}`)));
     const { rows: [{ n }] } = await client.query('select count(*)::integer as n from operations');
     return { operations: n, conversations };
   } finally {
-    await Promise.all(connections.map((each) => each.end()));
+    await Promise.all([...connections, beside].map((each) => each.end()));
   }
 }
 
@@ -58,22 +63,27 @@ async function shareOut(connections, tables, work) {
 /** The rows of the seed with how each value of theirs is copied, and all rows that were there before. */
 async function prepare(client, seed) {
   const now = Date.now();
-  await client.query(`drop schema if exists scale cascade; create schema scale;
-    create function scale.timed(old text, ms bigint, code text) returns text language sql immutable return
-      left(old, 4) || ${Array.from({ length: 10 }, (_, n) => `substr('0123456789abcdefghjkmnpqrstvwxyz', ((ms >> ${45 - 5 * n}) & 31)::integer + 1, 1)`).join(' || ')}
-      || left(encode(sha256(convert_to(old || code, 'UTF8')), 'hex'), 16);`);
+  const begun = beginnings(seed);
+  await client.query('drop schema if exists scale cascade; create schema scale');
   for (const { table, columns, rows } of seed) {
-    for (const row of rows) row.letters = row.kinds.map((kind, n) => letters[row.of.startsWith('o') && kind === 'time' && Date.parse(row.values[n]) > now ? 'deadline' : kind] ?? '-').join('');
-    const places = rows.map(({ place, of, values, kinds, letters: how }) => ({
-      place, of, kinds: how,
-      ms: kinds.map((kind, n) => (kind === 'timed' ? msOf(values[n]) : 0)),
-    }));
+    for (const row of rows) row.letters = row.kinds.map((kind, n) => letterOf(kind, row.values[n], row.of, begun, now)).join('');
+    const places = rows.map(({ place, of, letters: kinds }) => ({ place, of, kinds }));
     await client.query(`create unlogged table scale.before_${table} as select * from ${table}`);
-    await client.query(`create unlogged table scale.seed_${table} as select t.*, p.of as scale_of, p.kinds as scale_kinds, p.ms as scale_ms
-      from ${table} t join json_to_recordset('${JSON.stringify(places)}'::json) as p (place text, of text, kinds text, ms bigint[]) on t.ctid = p.place::tid`);
+    await client.query(`create unlogged table scale.seed_${table} as select t.*, p.of as scale_of, p.kinds as scale_kinds
+      from ${table} t join json_to_recordset('${JSON.stringify(places)}'::json) as p (place text, of text, kinds text) on t.ctid = p.place::tid`);
     await client.query(`analyze scale.seed_${table}`);
     if (columns.some(({ name }) => name.startsWith('scale_'))) throw new Error(`${table} has a column that is named as one of the generator`);
   }
+}
+
+/** A name that tells a time takes the number of pieces by which it is later than its conversation. */
+function letterOf(kind, value, of, begun, now) {
+  if (kind === 'timed') {
+    const later = Math.floor(msOf(value) / pieceMs) - Math.floor(begun.get(of) / pieceMs);
+    if (later >= pieces) throw new Error(`conversation ${of} of the seed took longer than ${(pieces * pieceMs) / 1000} s: the machine is too busy`);
+    return String(later);
+  }
+  return letters[of.startsWith('o') && kind === 'time' && Date.parse(value) > now ? 'deadline' : kind] ?? '-';
 }
 
 /** Which conversation each copy is of, whose it is, and how much later it is. @returns how many there are */
@@ -97,15 +107,17 @@ async function copy(client, seed, { operations, days, tenants, largest }) {
       union all ${several('r', copiesOfRare)}
       union all ${several('o', copiesOfOpen)}
     ),
-    numbered as (select p.of, p.at, row_number() over (order by p.at) as n from planned p)
-    select m.of, lpad(m.n::text, 8, '0') as code, case when random() >= ${largest} then 't-' || lpad(floor(${tenants} * random() * random())::text, 4, '0') end as tenant,
-      (m.at - b.at)::bigint as ms, (m.at - b.at)::bigint * interval '1 ms' as later, (3 + m.n * ${transactions} / (${copies} + 1000))::text::xid8 as xact
-    from numbered m join json_to_recordset('${JSON.stringify([...begun].map(([name, at]) => ({ of: name, at })))}'::json) as b (of text, at float8) on b.of = m.of
+    begun as (select * from json_to_recordset('${JSON.stringify([...begun].map(([name, at]) => ({ of: name, at })))}'::json) as b (of text, at float8)),
+    numbered as (select p.of, row_number() over (order by p.at) as n, floor((p.at - b.at) / ${pieceMs})::bigint as piece from planned p join begun b on b.of = p.of)
+    select m.of, lpad(m.n::text, 8, '0') as code, ${Array.from({ length: pieces }, (_, n) => `${firstSeven(`(floor(b.at / ${pieceMs})::bigint + m.piece + ${n})`)} as seven_${n}`).join(', ')}, case when random() >= ${largest} then 't-' || lpad(floor(${tenants} * random() * random())::text, 4, '0') end as tenant,
+      m.piece * ${pieceMs} * interval '1 ms' as later, (3 + m.n * ${transactions} / (${copies} + 1000))::text::xid8 as xact
+    from numbered m join begun b on b.of = m.of
     order by m.n`);
   await client.query('analyze scale.copies');
   return copies;
 }
 
+const firstSeven = (of) => Array.from({ length: 7 }, (_, n) => `substr('0123456789abcdefghjkmnpqrstvwxyz', ((${of} >> ${30 - 5 * n}) & 31)::integer + 1, 1)`).join(' || ');
 const msOf = (id) => [...id.slice(4, 14)].reduce((ms, char) => ms * 32 + '0123456789abcdefghjkmnpqrstvwxyz'.indexOf(char), 0);
 
 /** When each conversation began, by the first name in it that tells a time. */
@@ -133,7 +145,8 @@ const expressions = {
   deadline: (column) => `${column} + interval '1 year'`,
   uuid: (column) => `md5(${column}::text || c.code)::uuid`,
   bytes: (column, { lengths }) => (lengths.size === 1 && lengths.has(2 + 2 * 32) ? `sha256(${column} || c.code::bytea)` : `substr(sha256(${column} || c.code::bytea), 1, length(${column}))`),
-  timed: (column, { place }) => `scale.timed(${column}, s.scale_ms[${place}] + c.ms, c.code)`,
+  ...Object.fromEntries(Array.from({ length: pieces }, (_, n) => [String(n), (column) =>
+    `left(${column}, 4) || c.seven_${n} || substr(${column}, 12, 3) || left(encode(sha256(convert_to(${column} || c.code, 'UTF8')), 'hex'), 16)`])),
   hash: (column, { lengths, heads }) => {
     const head = heads.size === 1 ? `${[...heads][0].length}` : `strpos(translate(${column}, '_', ':'), ':')`;
     const length = lengths.size === 1 ? `${[...lengths][0]}` : `length(${column})`;
@@ -146,11 +159,10 @@ const expressions = {
 /** The value of a copy. Of nothing comes nothing; where all that is there is copied in one way, no row is asked in which. */
 function copied(name, at, rows) {
   const there = rows.filter(({ values }) => values[at] !== null);
-  const letterOf = ({ letters: of }) => of[at];
-  const used = [...new Set(there.map(letterOf))];
+  const used = [...new Set(there.map(({ letters: of }) => of[at]))];
   const texts = there.map(({ values }) => String(values[at]));
-  const about = { place: at + 1, lengths: new Set(texts.map((text) => text.length)), heads: new Set(texts.map((text) => text.slice(0, text.search(/[_:]/) + 1))) };
-  const expression = (letter) => (letter === '-' ? `s.${name}` : expressions[Object.keys(letters).find((kind) => letters[kind] === letter)](`s.${name}`, about));
+  const about = { lengths: new Set(texts.map((text) => text.length)), heads: new Set(texts.map((text) => text.slice(0, text.search(/[_:]/) + 1))) };
+  const expression = (letter) => (letter === '-' ? `s.${name}` : expressions[Object.keys(letters).find((kind) => letters[kind] === letter) ?? letter](`s.${name}`, about));
   if (used.length <= 1) return used.length === 0 ? `s.${name}` : expression(used[0]);
   return `case substr(s.scale_kinds, ${at + 1}, 1) ${used.map((letter) => `when '${letter}' then ${expression(letter)}`).join(' ')} end`;
 }

@@ -28,7 +28,7 @@ export interface Search {
   /** What else rows have to meet: a condition with `?` for its value. */
   others: readonly (readonly [condition: string, value: unknown])[];
   limit: number;
-  /** After so long no other step is begun. */
+  /** About so long; no step is begun at the end of it. */
   withinMs: number;
 }
 
@@ -56,8 +56,9 @@ export async function search<Row extends pg.QueryResultRow>(client: pg.ClientBas
     after = list.key(looked.last);
     const now = performance.now();
     const left = asked.withinMs - (now - begun);
-    if (left <= 0) return { rows, after: [...after] };
-    step = Math.max(leastStep, Math.min(mostStep, step * growth, Math.floor((step * left) / (now - from))));
+    if (left <= asked.withinMs / 8) return { rows, after: [...after] };
+    // Half of what the last one promises: the next pages may have to come from the disk.
+    step = Math.max(leastStep, Math.min(mostStep, step * growth, Math.floor((step * left) / (2 * (now - from)))));
   }
 }
 

@@ -9,6 +9,7 @@ import { createSealer } from '../../src/ledger/seal.js';
 import { type LedgerStore, openLedger } from '../../src/ledger/ledger.js';
 import { openRecords, type RecordStore } from '../../src/ledger/records.js';
 import type { ReceiptFilter } from '../../src/ports.js';
+import { timeOfId } from '../../src/receipt-id.js';
 import { fillLedger } from './large-ledger.js';
 import { type Planned, watched, wrongWith } from './watched-plans.js';
 
@@ -77,6 +78,23 @@ async function deepCursor(list: 'receipts' | 'operations'): Promise<string> {
   const { rows: [row] } = await db.query<{ at: Date }>(`select created_at as at from operations where tenant = 'acme' order by created_at offset ${operations / 10} limit 1`);
   return (await records[list]('acme', { limit: 1, to: (row as { at: Date }).at.toISOString() })).next_cursor as string;
 }
+
+describe('the ledger that plans are made over', () => {
+  it('has rows that belong together and could be real: no part without its whole, no time that its name does not tell, nothing twice', async () => {
+    const { rows: [found] } = await db.query<Record<string, number>>(`select
+      (select count(*)::integer from operations) as operations,
+      (select count(*)::integer from operations o where not exists (select 1 from receipts r where r.tenant = o.tenant and r.id = o.decision_receipt and r.operation_id = o.operation_id and r.session_id = o.session_id)) as undecided,
+      (select count(*)::integer from receipts r where r.operation_id is not null and not exists (select 1 from operations o where o.tenant = r.tenant and o.operation_id = r.operation_id)) as orphans,
+      (select count(*)::integer from operations o where o.effect <> 'none' and not exists (select 1 from calls c where c.tenant = o.tenant and c.operation_id = o.operation_id)) as uncalled,
+      (select count(*)::integer from approvals a where not exists (select 1 from operations o where o.tenant = a.tenant and o.operation_id = a.operation_id and o.approval_id = a.id)) as unasked,
+      (select count(*)::integer from receipts) - (select count(*)::integer from receipt_chain c join receipts r on r.tenant = c.tenant and r.id = c.receipt_id) as unchained`);
+    expect(found).toEqual({ operations: expect.any(Number), undecided: 0, orphans: 0, uncalled: 0, unasked: 0, unchained: 0 });
+    expect(Math.abs((found?.['operations'] ?? 0) / operations - 1)).toBeLessThan(0.05);
+    const { rows } = await db.query<{ id: string; recorded_at: Date }>('select id, recorded_at from receipts order by random() limit 500');
+    for (const { id, recorded_at } of rows) expect(timeOfId(id)).toEqual(recorded_at);
+    expect(Date.now() - Math.min(...rows.map(({ recorded_at }) => recorded_at.getTime()))).toBeGreaterThan(80 * 86_400_000);
+  });
+});
 
 describe('what people ask', () => {
   it('lists of receipts read a bounded number of rows under any filters', async () => {
