@@ -2,7 +2,7 @@
  * npm run bench:scale -- [--operations 10000000] [--keep DIR] [--seconds 8] [--rounds 3] [--warm 60] [--json FILE]
  *
  * What millions of operations in the ledger change (bar 6): bytes for each, every question of the control listener, writes at 64 clients in turn with an
- * empty ledger, and the work in the background. Ends with 1 when the bar is missed. Ten million take some 25 GB of the temporary folder, which are
+ * empty ledger, and the work in the background. Ends with 1 when the bar is missed. Ten million take some 31 GB of the temporary folder, which are
  * removed at the end; in DIR they stay, and the next run finds them there.
  */
 import { mkdirSync, writeFileSync } from 'node:fs';
