@@ -117,11 +117,17 @@ export class LaneConnection {
   }
 }
 
+const used = new WeakSet<pg.PoolClient>();
+
+/** For anything, before it was taken from its pool this time. */
+export const wasUsed = (client: pg.PoolClient): boolean => used.has(client);
+
 export function createPool(options: ConnectionOptions, max: number): pg.Pool {
   // Bounded in age: after a failover a connection to the old primary may go on answering reads, and is used as long as it does.
   const pool = new pg.Pool({ ...clientConfig(options), max, maxLifetimeSeconds: 60 });
   // In use, between two statements: without a listener the error would end the process. The next statement fails by it.
   pool.on('connect', (client) => client.on('error', () => undefined));
+  pool.on('release', (_, client) => void used.add(client));
   pool.on('error', () => undefined); // an idle connection that broke is replaced by the pool
   return pool;
 }

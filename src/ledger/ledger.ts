@@ -17,6 +17,7 @@ import { openErasures, type SubjectErasures } from './erasures.js';
 import { type FindQuery, type FoundRow, findStatement, toFoundRows } from './find.js';
 import { doneItemsStatement, itemsStatement } from './items.js';
 import { type ErrorKind, Lane } from './lane.js';
+import { rowsAtPrimary } from './left-behind.js';
 import { lockStatement } from './locks-in-order.js';
 import { hex, operationColumns, type OperationRow, toOperation } from './operation-row.js';
 import { type RecordResult, recordStatement } from './record.js';
@@ -140,6 +141,11 @@ export function openLedger(options: LedgerOptions, sealer: Sealer): LedgerStore 
     while (((await plain<{ gone: number }>(slice))[0]?.gone ?? 0) === full);
   }
 
+  /** Of what is told or decided on. */
+  function present<Row extends pg.QueryResultRow>(statement: Statement): Promise<Row[]> {
+    return throughContention(() => rowsAtPrimary<Row>(pool, statement), options.retried);
+  }
+
   /** All of it or nothing; what fails is rolled back, whoever made it fail. */
   function whole<T>(work: (client: pg.PoolClient) => Promise<T>): Promise<T> {
     return throughContention(() => transaction(work, (result) => result === 'sending'), options.retried);
@@ -163,7 +169,7 @@ export function openLedger(options: LedgerOptions, sealer: Sealer): LedgerStore 
   }
 
   async function get(tenant: string, operationId: string): Promise<Operation | null> {
-    const [row] = await plain<OperationRow>({
+    const [row] = await present<OperationRow>({
       name: 'get', text: `select ${operationColumns} from operations o where o.tenant = $1 and o.operation_id = $2`, values: [tenant, operationId],
     });
     return row ? toOperation(row, sealer) : null;
@@ -171,7 +177,7 @@ export function openLedger(options: LedgerOptions, sealer: Sealer): LedgerStore 
 
   /** In the statement, and not after it: a row that is found is opened, which takes a time. */
   async function own({ tenant, id, principal, subject }: CancelRequest): Promise<Operation | null> {
-    const [row] = await plain<OperationRow>({
+    const [row] = await present<OperationRow>({
       name: 'own',
       text: `select ${operationColumns} from operations o
         where o.tenant = $1 and o.operation_id = $2 and ($4::text is null or o.subject in ($4, $5)) and (o.principal = $3
@@ -210,15 +216,15 @@ export function openLedger(options: LedgerOptions, sealer: Sealer): LedgerStore 
       });
     },
     async offeredUndo(tenant, undoKey) {
-      const [row] = await plain<{ operation_id: string }>({
+      const [row] = await present<{ operation_id: string }>({
         name: 'offered_undo', values: [tenant, hex(undoKey)],
         text: 'select operation_id from operations where tenant = $1 and undo_key = $2::bytea order by settled_at desc limit 1',
       });
       return row?.operation_id ?? null;
     },
-    doneItems: async (tenant, items, windowMs) => (await plain<{ item: string }>(doneItemsStatement(tenant, items, windowMs))).map(({ item }) => item),
+    doneItems: async (tenant, items, windowMs) => (await present<{ item: string }>(doneItemsStatement(tenant, items, windowMs))).map(({ item }) => item),
     async lastResult(query) {
-      const [row] = await plain<OperationRow>(lastStatement(query));
+      const [row] = await present<OperationRow>(lastStatement(query));
       return row ? toOperation(row, sealer) : null;
     },
     async approve(approve) {

@@ -4,6 +4,7 @@ import type { JsonObject } from '../model.js';
 import type { Page } from '../ports.js';
 import { failureOf } from './connection.js';
 import { type List, writeCursor } from './cursor.js';
+import { atPrimary, takesWrites } from './left-behind.js';
 
 export interface SnapshotOptions {
   /**
@@ -23,7 +24,7 @@ export type ReadOf = <T>(tenant: string, work: (client: pg.PoolClient) => Promis
 export async function inSnapshot<T>(pool: pg.Pool, options: SnapshotOptions, work: (client: pg.PoolClient) => Promise<T>): Promise<T> {
   let client: pg.PoolClient | undefined;
   try {
-    client = await begun(pool, options);
+    ({ client } = await atPrimary(pool, (one) => begin(one, options)));
     const result = await work(client);
     await client.query('commit');
     client.release();
@@ -34,32 +35,12 @@ export async function inSnapshot<T>(pool: pg.Pool, options: SnapshotOptions, wor
   }
 }
 
-const used = new WeakSet<pg.PoolClient>();
-
-/**
- * A primary that was left behind by a failover goes on answering, and what it shows is history: a person who decides on an approval would be told that there
- * is none. No connection that was opened before is used for that; where a new one finds no other server, that one is read.
- */
-async function begun(pool: pg.Pool, options: SnapshotOptions): Promise<pg.PoolClient> {
-  for (;;) {
-    const client = await pool.connect();
-    const isNew = !used.has(client);
-    used.add(client);
-    const writes = await begin(client, options).catch((error: unknown) => {
-      client.release(true);
-      throw error;
-    });
-    if (writes || isNew) return client;
-    client.release(true);
-  }
-}
-
-/** Whether the server still takes writes, from others than this transaction. */
-async function begin(client: pg.PoolClient, { tenant, timeoutMs }: SnapshotOptions): Promise<boolean> {
+/** Says whether the server still writes. */
+async function begin(client: pg.PoolClient, { tenant, timeoutMs }: SnapshotOptions): Promise<{ writes: boolean }> {
   const whose = tenant === null ? '' : `; set local callgate.tenant = ${client.escapeLiteral(tenant)}`;
   const results = await client.query(`begin transaction isolation level repeatable read read only; set local statement_timeout = ${timeoutMs}; set local enable_seqscan = off${whose};
-    select not pg_is_in_recovery() and current_setting('default_transaction_read_only') = 'off' as writes`) as unknown as pg.QueryResult<{ writes: boolean }>[];
-  return results.at(-1)?.rows[0]?.writes ?? false;
+    select ${takesWrites} as writes`) as unknown as pg.QueryResult<{ writes: boolean }>[];
+  return { writes: results.at(-1)?.rows[0]?.writes ?? false };
 }
 
 /**

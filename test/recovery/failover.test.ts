@@ -4,9 +4,11 @@ import { join } from 'node:path';
 import pg from 'pg';
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import { type Postgres, startPostgres } from '../../faults/postgres.js';
+import { openLedger } from '../../src/ledger/ledger.js';
 import { migrate } from '../../src/ledger/migrate.js';
+import { createSealer } from '../../src/ledger/seal.js';
 import { projectFile } from '../../src/project.js';
-import { type House, openGateway, openHouse, type Sent, unique } from '../support/gateway.js';
+import { type House, openGateway, openHouse, sealKey, type Sent, unique } from '../support/gateway.js';
 import { extraOrder } from './many-orders.js';
 import { quickEnv } from './quick.js';
 
@@ -87,6 +89,36 @@ describe('a failover to a synchronous standby with calls in flight', () => {
       expect(await insist(there)).toMatchObject({ disposition: 'replayed', operation_id: first.operation_id });
     } finally {
       await Promise.all([here, there].map(({ gateway }) => gateway.close()));
+      await postgres.stop();
+      rmSync(folder, { recursive: true, force: true });
+      await house.shop.reset();
+    }
+  }, 120_000);
+
+  /** The ledger of a replica that has not written since: its sweeper and sealer would find out for it within a second or so. */
+  it('a caller who asks there after an operation that was made after the failover is told of it, and not that there is none', async () => {
+    const folder = mkdtempSync(join(tmpdir(), 'callgate-asks-'));
+    const postgres = await startPostgres(folder, (url) => prepare(url, house.databaseUrl), true);
+    const here = await openGateway(house, { DATABASE_URL: postgres.url });
+    const there = openLedger(
+      { url: postgres.url, preparedStatements: true, statementTimeoutMs: 5_000, connectTimeoutMs: 5_000, poolSize: 2, maxBatch: 128, maxQueue: 4_096 }, createSealer(sealKey));
+    const credit = (n: number): Promise<Sent> => here.agent.credit({ session_id: unique('s'), call_id: `asks-${n}`, arguments: { order_id: extraOrder(n), amount: 500 } });
+    const own = (id: unknown) => there.own({ tenant: 'acme', id: id as string, principal: 'agent-1', subject: 'C-17' });
+    let asking: NodeJS.Timeout | undefined;
+    try {
+      const { operation_id: before } = await credit(0);
+      expect(await own(before)).toMatchObject({ id: before, state: 'committed' });
+      asking = setInterval(() => void own(before).catch(() => undefined), 500); // or its connection would be closed for being idle
+      await postgres.failOver('zombie');
+      let made = await credit(1);
+      for (const end = performance.now() + 30_000; made.http === 503 && performance.now() < end;) made = await credit(1);
+      expect(made).toMatchObject({ outcome: 'committed' });
+      expect(await own(made.operation_id)).toMatchObject({ id: made.operation_id, state: 'committed' });
+      expect(await there.get('acme', made.operation_id as string)).toMatchObject({ id: made.operation_id });
+    } finally {
+      clearInterval(asking);
+      await there.close();
+      await here.gateway.close();
       await postgres.stop();
       rmSync(folder, { recursive: true, force: true });
       await house.shop.reset();
