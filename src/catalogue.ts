@@ -13,7 +13,8 @@ import { LedgerUnavailable } from './errors.js';
 import { compileServed, type ServedOptions, type ShadowStatus } from './served.js';
 
 export interface CatalogueStore {
-  saveCatalogue(digest: string, source: string): Promise<void>;
+  /** @param contracts digests of its tools */
+  saveCatalogue(digest: string, source: string, contracts: readonly string[]): Promise<void>;
   catalogueSource(digest: string): Promise<string | null>;
 }
 
@@ -58,7 +59,8 @@ export async function serveCatalogue(options: CatalogueOptions): Promise<ServedC
   const first = current.served.catalogue;
   let loadedAt = new Date();
   let refused: CatalogueStatus['refused'] = null;
-  const kept = once(() => store.saveCatalogue(first.digest, first.source));
+  const save = ({ digest, source, tools }: Catalogue): Promise<void> => store.saveCatalogue(digest, source, [...tools.values()].map((tool) => tool.digest));
+  const kept = once(() => save(first));
   await kept().catch((error: unknown) => {
     if (!(error instanceof LedgerUnavailable)) throw error;
     options.unkept(error);
@@ -84,7 +86,7 @@ export async function serveCatalogue(options: CatalogueOptions): Promise<ServedC
     try {
       const next = compileServed(options);
       const { catalogue } = next.served;
-      await store.saveCatalogue(catalogue.digest, catalogue.source);
+      await save(catalogue);
       hold(current.served.catalogue);
       [current, loadedAt, refused] = [next, new Date(), null];
       reloaded('swapped', catalogue.digest);

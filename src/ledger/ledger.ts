@@ -28,7 +28,7 @@ import { adoptStatement, countReviewsStatement, type EscalatedReview, type Escal
 import type { LaneStatement } from './pipeline.js';
 import type { Sealer } from './seal.js';
 import { type Told, toldStatement } from './seen.js';
-import { knowStatement, type ServedContract } from './served-contracts.js';
+import { knowStatement } from './served-contracts.js';
 import { lastStatement, rememberStatement } from './session-results.js';
 import { openSessions } from './sessions.js';
 import { type TransitionResult, transitionStatement } from './transition.js';
@@ -64,7 +64,8 @@ export interface LedgerStore extends Ledger {
   adoptReviews(deadlineMs: number): Promise<void>;
   /** For a gauge. */
   countReviews(): Promise<{ open: number; overdue: number }>;
-  saveCatalogue(digest: string, source: string): Promise<void>;
+  /** @param contracts digests of its tools */
+  saveCatalogue(digest: string, source: string, contracts: readonly string[]): Promise<void>;
   catalogueSource(digest: string): Promise<string | null>;
   /** Of writes that hold a guard or wait to be sent, by state; for a gauge. */
   countOpen(): Promise<Record<string, number>>;
@@ -86,7 +87,7 @@ export function openLedger(options: LedgerOptions, sealer: Sealer): LedgerStore 
   const pool = createPool(options, options.poolSize);
   const commitConnection = new LaneConnection(options, () => void pool.query(youngStatistics).catch(() => undefined));
   const findConnection = new LaneConnection(options);
-  const there: There = { purses: new Set(), contracts: new Set() };
+  const funded = new Set<string>();
   const dictionaries = new Dictionaries();
   const sessions = openSessions(pool);
   const retried = options.retried ? { retried: options.retried } : {};
@@ -94,7 +95,7 @@ export function openLedger(options: LedgerOptions, sealer: Sealer): LedgerStore 
   const commits = new Lane<Commit, Committed>({
     async flush(items) {
       try {
-        return await flush(commitConnection, items, sealer, dictionaries, there);
+        return await flush(commitConnection, items, sealer, dictionaries, funded);
       } catch (error) {
         dictionaries.forget();
         // After a failover the old primary may go on answering reads; what is looked up there is stale.
@@ -253,8 +254,9 @@ export function openLedger(options: LedgerOptions, sealer: Sealer): LedgerStore 
       const [row] = await plain<{ open: number; overdue: number }>(countReviewsStatement());
       return row ?? { open: 0, overdue: 0 };
     },
-    async saveCatalogue(digest, source) {
+    async saveCatalogue(digest, source, contracts) {
       await plain({ name: 'save', text: 'insert into catalogues (digest, source) values ($1, $2) on conflict do nothing', values: [digest, source] });
+      await plain(knowStatement(digest, contracts));
     },
     async catalogueSource(digest) {
       const [row] = await plain<{ source: string }>({ name: 'source', text: 'select source from catalogues where digest = $1', values: [digest] });
@@ -281,11 +283,11 @@ export function openLedger(options: LedgerOptions, sealer: Sealer): LedgerStore 
 }
 
 /** One transaction, its locks in one order on every replica (locks-in-order.ts): transitions, intents, entries, refusals, turns, and what sessions read and were told. */
-async function flush(connection: LaneConnection, items: Commit[], sealer: Sealer, dictionaries: Dictionaries, there: There): Promise<Committed[]> {
+async function flush(connection: LaneConnection, items: Commit[], sealer: Sealer, dictionaries: Dictionaries, funded: Set<string>): Promise<Committed[]> {
   const sorted = sort(items);
   const { transitions, intents, entries, refusals, draws } = sorted;
   const meant = intents.map(({ item }) => item);
-  await prepare(connection, sorted, there);
+  await fund(connection, meant, funded);
   const statements = written(() => statementsOf(sorted, sealer, dictionaries));
   const keep = dictionaries.keep();
   const results = await connection.run(keep ? [keep.statement, ...statements] : statements, items.length);
@@ -302,7 +304,7 @@ async function flush(connection: LaneConnection, items: Commit[], sealer: Sealer
   place(entries, rowsOf<RecordResult>('record'), ({ stood }) => stood);
   place(refusals, rowsOf<RefusalRow>('refuse'), toSpent);
   place(draws, rowsOf<TurnRow>('turns'), toUndrawn);
-  for (const [n, intent] of meant.entries()) if (purseMissing(reserved[n] as ReserveRow, intent)) there.purses.delete(purseKey(intent));
+  for (const [n, intent] of meant.entries()) if (purseMissing(reserved[n] as ReserveRow, intent)) funded.delete(purseKey(intent));
   const vain = [unclaimVain(meant, reserved), uncallVain(meant, reserved)].filter((statement) => statement !== undefined);
   if (vain.length > 0) await connection.run(vain);
   return committed;
@@ -409,34 +411,16 @@ function purseKey({ budget, operation }: Intent): string {
   return `${operation.tenant}\n${budget?.scope ?? ''}`;
 }
 
-/** What this process has seen to be there: purses to be locked, contracts to be named. */
-interface There { purses: Set<string>; contracts: Set<string> }
-
-const rememberedAtMost = 10_000;
-
-async function prepare(connection: LaneConnection, { intents, entries }: Sorted, there: There): Promise<void> {
-  const purses = new Map<string, { tenant: string; scope: string; quota: number }>();
-  for (const { item } of intents) {
-    const { budget, operation } = item;
-    if (budget && !budget.opened && !there.purses.has(purseKey(item))) purses.set(purseKey(item), { tenant: operation.tenant, scope: budget.scope, quota: budget.quota });
+async function fund(connection: LaneConnection, intents: Intent[], funded: Set<string>): Promise<void> {
+  const missing = new Map<string, { tenant: string; scope: string; quota: number }>();
+  for (const intent of intents) {
+    const { budget, operation } = intent;
+    if (budget && !budget.opened && !funded.has(purseKey(intent))) missing.set(purseKey(intent), { tenant: operation.tenant, scope: budget.scope, quota: budget.quota });
   }
-  const contracts = new Map<string, ServedContract>();
-  for (const { item } of [...intents, ...entries]) {
-    if (item.operation && !there.contracts.has(contractKey(item.operation))) contracts.set(contractKey(item.operation), item.operation);
-  }
-  if (purses.size + contracts.size === 0) return;
-  await connection.run([...(purses.size > 0 ? [fundStatement([...purses.values()])] : []), ...(contracts.size > 0 ? [knowStatement([...contracts.values()])] : [])]);
-  remember(there.purses, purses);
-  remember(there.contracts, contracts);
-}
-
-function contractKey({ contractDigest, catalogueDigest }: ServedContract): string {
-  return `${contractDigest}\n${catalogueDigest}`;
-}
-
-function remember(known: Set<string>, fresh: Map<string, unknown>): void {
-  if (known.size > rememberedAtMost) known.clear();
-  for (const key of fresh.keys()) known.add(key);
+  if (missing.size === 0) return;
+  await connection.run([fundStatement([...missing.values()])]);
+  if (funded.size > 10_000) funded.clear();
+  for (const key of missing.keys()) funded.add(key);
 }
 
 function order(a: string, b: string): number {

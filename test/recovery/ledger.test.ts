@@ -235,7 +235,7 @@ describe('plans', () => {
     const session = { id: 's', own: 'own:s', task: 'session:s' };
     const dictionaries = new Dictionaries();
     const statements = [
-      fundStatement([{ tenant: 'acme', scope: 'principal:p', quota: 10 }]), knowStatement([{ contractDigest: 'd', catalogueDigest: 'd' }]),
+      fundStatement([{ tenant: 'acme', scope: 'principal:p', quota: 10 }]),
       reserveStatement(meant, sealer, dictionaries), transitionStatement(moves, sealer, dictionaries), recordStatement([{ receipts: [receipt(null)] }], sealer, dictionaries),
       toldStatement([{ written: { operationId: 'op_plan-1', writeId: randomUUID() }, own: true, seen }]),
       moveStatement([{ tenant: 'acme', operationId: 'op_plan-1', writeId: randomUUID(), late: true, move: { service: 's', entity: 'e:1', from: 'A', to: 'B' } }]),
@@ -264,7 +264,7 @@ describe('plans', () => {
       }
       const direct = [
         takeStatement('r', 1000, 64), witnessStatement(1, receipt('op_5', 'effect'), review, { moves: [{ service: 's', entity: 'e:5', from: 'A', to: 'B' }], items: ['00'] }),
-        escalateStatement(), adoptStatement(1_000), doneItemsStatement('acme', ['00', '01'], 1_000),
+        escalateStatement(), adoptStatement(1_000), knowStatement('d', ['d']), doneItemsStatement('acme', ['00', '01'], 1_000),
         approveStatement({ tenant: 'acme', operationId: 'op_5', approval: 'apr_5', digest: 'd', by: 'p', receipt: receipt('op_5') }),
         lastStatement({ tenant: 'acme', principal: 'p', subject: '', sessionId: 's', tool: 't', entity: null }),
         { name: 'get', text: `select ${operationColumns} from operations o where o.tenant = $1 and o.operation_id = $2`, values: ['acme', 'op_5'] },
