@@ -4,8 +4,8 @@ import { createRequire } from 'node:module';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { freePort } from '../dist/src/embedded/free-port.js';
+import { createDatabase } from './database.mjs';
 import { start } from './processes.mjs';
-import { createDatabase } from './systems.mjs';
 
 const here = (name) => fileURLToPath(new URL(`peers/${name}`, import.meta.url));
 const poolSize = 20;

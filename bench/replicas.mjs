@@ -1,5 +1,6 @@
 /** Two replicas on one database against one of them, in turn (bar 8). Ends both. */
-import { ask, openGateway } from './systems.mjs';
+import { ask } from './database.mjs';
+import { openGateway } from './systems.mjs';
 
 const clients = 64;
 

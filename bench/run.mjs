@@ -14,7 +14,8 @@ import { parseArgs, promisify } from 'node:util';
 import { measuring as measuringIn, repeats } from './measure.mjs';
 import { measureReplicas } from './replicas.mjs';
 import { record, report } from './report.mjs';
-import { ask, open, peerNames, systemNames } from './systems.mjs';
+import { ask } from './database.mjs';
+import { open, peerNames, systemNames } from './systems.mjs';
 import { measureWaiting } from './waiting.mjs';
 
 const cells = [

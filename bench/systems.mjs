@@ -5,8 +5,8 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import pg from 'pg';
 import { startEmbeddedPostgres } from '../dist/src/embedded/postgres.js';
+import { createDatabase } from './database.mjs';
 import { plainEnv, start, startLoad } from './processes.mjs';
 
 const here = (...parts) => fileURLToPath(new URL(parts.join('/'), import.meta.url));
@@ -128,28 +128,6 @@ function gatewayRequests(key) {
     /** All on one order, of which the first is answered late. */
     inLine: { ...propose('issue_credit', '{"order_id":"O-0","amount":$n,"currency":"GBP"}', '"disposition":"executed"'), headers: { ...headers, prefer: 'wait=45' } },
   };
-}
-
-export async function createDatabase({ postgres }, name) {
-  await ask(postgres.url, `create database ${name}`);
-  return databaseAt({ postgres }, name);
-}
-
-export function databaseAt({ postgres }, name) {
-  const url = new URL(postgres.url);
-  url.pathname = `/${name}`;
-  return url.href;
-}
-
-/** @returns the rows of one statement. */
-export async function ask(url, text) {
-  const client = new pg.Client({ connectionString: url });
-  await client.connect();
-  try {
-    return (await client.query(text)).rows;
-  } finally {
-    await client.end();
-  }
 }
 
 function runToEnd(args, env) {

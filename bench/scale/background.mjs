@@ -7,7 +7,7 @@ import { openRecords } from '../../dist/src/ledger/records.js';
 import { createSealer } from '../../dist/src/ledger/seal.js';
 import { retain } from '../../dist/src/recovery/retention.js';
 import { percentiles } from '../figures.mjs';
-import { ask } from '../systems.mjs';
+import { ask } from '../database.mjs';
 
 const dayMs = 86_400_000;
 const times = 5;

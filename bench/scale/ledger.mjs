@@ -11,7 +11,8 @@ import { startRetailService } from '../../dist/examples/retail/service/server.js
 import { openLedger } from '../../dist/src/ledger/ledger.js';
 import { createSealer } from '../../dist/src/ledger/seal.js';
 import { weigh } from '../processes.mjs';
-import { ask, createKey, databaseAt, openGateway, openTenant } from '../systems.mjs';
+import { ask, databaseAt } from '../database.mjs';
+import { createKey, openGateway, openTenant } from '../systems.mjs';
 import { multiply } from './multiply.mjs';
 import { principals, seed } from './seed.mjs';
 

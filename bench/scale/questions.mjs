@@ -1,6 +1,6 @@
 /** What people ask of the control listener over a large ledger: every filter, for what is frequent, what was last seen long ago and what there never was. */
 import { percentiles } from '../figures.mjs';
-import { ask } from '../systems.mjs';
+import { ask } from '../database.mjs';
 import { tenantName } from './ledger.mjs';
 
 const againTimes = 9;

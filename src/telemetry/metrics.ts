@@ -2,10 +2,9 @@
  * What is counted and timed. Labels have few values by construction: never a tenant, a principal, an id or a text of a
  * caller.
  */
-import { collectDefaultMetrics, Counter, Gauge, Registry } from 'prom-client';
+import { collectDefaultMetrics, Counter, Gauge, Histogram, Registry } from 'prom-client';
 import { type OperationState, operationStates, type StageName, type StepName } from '../model.js';
 import type { CallerMetrics } from '../ports.js';
-import { Histogram } from './histogram.js';
 
 type BreakerState = (typeof breakerStates)[number];
 export type RecoveryEvent = 'taken_over' | 'settled' | 'deferred' | 'escalated' | 'failed';
@@ -67,13 +66,13 @@ export function createMetrics({ version, process: ofProcess = true }: MetricsOpt
   if (ofProcess) collectDefaultMetrics({ register: registry });
 
   const calls = new Counter({ name: 'callgate_calls_total', help: 'Answers to proposed calls.', labelNames: ['disposition', 'tool'], registers });
-  const stages = new Histogram({ name: 'callgate_stage_seconds', help: 'Time in each step of the stages of a call.', labelNames: ['stage', 'step'], buckets: secondsBuckets }, registry);
+  const stages = new Histogram({ name: 'callgate_stage_seconds', help: 'Time in each step of the stages of a call.', labelNames: ['stage', 'step'], buckets: secondsBuckets, registers });
   const exchanges = new Counter({ name: 'callgate_upstream_exchanges_total', help: 'Exchanges with domain services.', labelNames: ['service', 'outcome'], registers });
   const callbacks = new Counter({ name: 'callgate_callbacks_total', help: 'Events that services sent: as they arrived, and as they were weighed.', labelNames: ['outcome'], registers });
   const breakers = new Gauge({ name: 'callgate_upstream_breaker', help: 'How the breaker of a domain service stands in this replica: 1 for the state that it is in.', labelNames: ['service', 'state'], registers });
   const refusedSends = new Counter({ name: 'callgate_upstream_refusals_total', help: 'Exchanges with domain services that were not begun.', labelNames: ['service', 'because'], registers });
-  const flushRows = new Histogram({ name: 'callgate_ledger_flush_rows', help: 'Rows in one commit of the ledger.', labelNames: ['lane'], buckets: rowsBuckets }, registry);
-  const flushSeconds = new Histogram({ name: 'callgate_ledger_flush_seconds', help: 'Time of one commit of the ledger.', labelNames: ['lane'], buckets: secondsBuckets }, registry);
+  const flushRows = new Histogram({ name: 'callgate_ledger_flush_rows', help: 'Rows in one commit of the ledger.', labelNames: ['lane'], buckets: rowsBuckets, registers });
+  const flushSeconds = new Histogram({ name: 'callgate_ledger_flush_seconds', help: 'Time of one commit of the ledger.', labelNames: ['lane'], buckets: secondsBuckets, registers });
   const ledgerRetries = new Counter({ name: 'callgate_ledger_retries_total', help: 'What the ledger did not take at the first try, and was given again.', labelNames: ['because'], registers });
   const open = new Gauge({ name: 'callgate_operations_open', help: 'Operations that have not ended.', labelNames: ['state'], registers });
   const reviews = new Gauge({ name: 'callgate_reviews_open', help: 'Reviews that wait for a person.', labelNames: ['overdue'], registers });
@@ -84,14 +83,14 @@ export function createMetrics({ version, process: ofProcess = true }: MetricsOpt
   const callersAlone = new Counter({ name: 'callgate_callers_bounded_alone_total', help: 'Requests that this replica bounded by its own share, because Redis did not answer.', registers });
   const reloads = new Counter({ name: 'callgate_contract_reloads_total', help: 'Changed sets of contracts, swapped in or refused.', labelNames: ['outcome'], registers });
   const differences = new Counter({ name: 'callgate_policy_shadow_differences_total', help: 'Questions about calls that the shadow policies would have decided otherwise, and how.', labelNames: ['would', 'tool'], registers });
-  const requests = new Histogram({ name: 'callgate_http_request_seconds', help: 'HTTP requests.', labelNames: ['plane', 'method', 'route', 'status'], buckets: secondsBuckets }, registry);
+  const requests = new Histogram({ name: 'callgate_http_request_seconds', help: 'HTTP requests.', labelNames: ['plane', 'method', 'route', 'status'], buckets: secondsBuckets, registers });
   const build = new Gauge({ name: 'callgate_build_info', help: 'Always 1; the labels say what runs.', labelNames: ['version', 'node'], registers });
   build.set({ version, node: process.version }, 1);
 
   const toolLabel = boundedLabel(1_000);
   return {
     call: (tool, disposition) => calls.inc({ disposition, tool: toolLabel(tool) }),
-    stage: (stage, step, seconds) => stages.observe([stage, step], seconds),
+    stage: (stage, step, seconds) => stages.observe({ stage, step }, seconds),
     exchange: (service, outcome) => exchanges.inc({ service, outcome }),
     callback: (outcome) => callbacks.inc({ outcome }),
     breaker(service, state) {
@@ -99,8 +98,8 @@ export function createMetrics({ version, process: ofProcess = true }: MetricsOpt
     },
     refusedSend: (service, because) => refusedSends.inc({ service, because }),
     flush(lane, rows, seconds) {
-      flushRows.observe([lane], rows);
-      flushSeconds.observe([lane], seconds);
+      flushRows.observe({ lane }, rows);
+      flushSeconds.observe({ lane }, seconds);
     },
     ledgerRetry: (because) => ledgerRetries.inc({ because }),
     operationsOpen(counts) {
@@ -116,7 +115,7 @@ export function createMetrics({ version, process: ofProcess = true }: MetricsOpt
     callers: { refused: (of, bound) => callerRefusals.inc({ of, bound }), decidedAlone: () => callersAlone.inc() },
     reloaded: (outcome) => reloads.inc({ outcome }),
     shadowDiffers: (tool, would) => differences.inc({ would, tool: toolLabel(tool) }),
-    observeRequest: ({ plane, method, route, status, seconds }) => requests.observe([plane, method, route, String(status)], seconds),
+    observeRequest: ({ plane, method, route, status, seconds }) => requests.observe({ plane, method, route, status: String(status) }, seconds),
     page: registry,
   };
 }

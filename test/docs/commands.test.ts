@@ -43,6 +43,7 @@ const checks: Record<string, (words: string[], command: string) => void> = {
   npx: (words) => checkCallgate(words.slice(words.indexOf('callgate') + 1)),
   curl: (_, command) => checkCurl(command),
   sh: ([script = '']) => expect(existsSync(projectFile(script)), script).toBe(true),
+  node: ([script = '']) => expect(existsSync(projectFile(script)), script).toBe(true),
   docker: checkDocker,
   openssl: checkOpenssl,
 };
