@@ -133,6 +133,13 @@ export function openCallers(house: House, history: History): Callers {
   }
 
   const ended = (step: Step): boolean => step.intents.every((intent) => told.get(intent.id)?.final);
+  /** Equal after two rounds only if the second brought nothing new: what came back to a budget in the first was asked for by everybody in the second. */
+  const standing = ({ intents }: Step): string => JSON.stringify(intents.map(({ id }, n) => {
+    const of = told.get(id);
+    const last = of?.said.at(-1);
+    const goesOn = of && last && !isEnd(of.intent, last) && !isRefusedByPerson(of) ? last.at : null;
+    return [n, of?.final?.disposition, of?.final?.code, of?.final?.operationId, goesOn];
+  }));
   const first = (step: Step): Proposal => step.proposals[0] as Proposal;
 
   /** What a person has said no to is left out: it would be asked for once more, and what stands behind it would wait. What is left is a plan of its own. */
@@ -163,9 +170,11 @@ export function openCallers(house: House, history: History): Callers {
       if (undo) await this.play(undo);
     },
     async finish(step, untilMs) {
-      for (let n = 0; !step.givesUp; n++) {
+      for (let n = 0, before = ''; !step.givesUp; n++) {
         await proposeAgain(step, n, Math.min(1_000, n * 100));
-        if (ended(step) || performance.now() > untilMs) break;
+        const now = standing(step);
+        if ((ended(step) && (step.budget === null || now === before)) || performance.now() > untilMs) break;
+        before = now;
       }
       const undo = voidOf(step);
       if (undo) await this.finish(undo, untilMs);

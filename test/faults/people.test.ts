@@ -79,6 +79,34 @@ describe('a caller', () => {
   });
 });
 
+describe('callers who share a budget', () => {
+  it('ask again for what came back to it after they were refused: a person said no to a call that had the only place', async () => {
+    let isTaken = true;
+    let rejected = false;
+    let followed = 0;
+    const answer = (path: string, body: Body): Reply => {
+      if (path.endsWith('/decision')) {
+        rejected = true;
+        isTaken = false;
+        return { http: 200, body: {} };
+      }
+      if (path.startsWith('/v1/operations/')) {
+        followed++;
+        return { http: 403, body: { disposition: 'denied', code: 'APPROVAL_REJECTED', next_action: 'abandon', outcome: 'not_committed', operation_id: 'op_big' } };
+      }
+      return { http: 200, body: { results: (body['calls'] as { arguments: { amount: number } }[]).map(({ arguments: { amount } }) =>
+        amount > 10_000 ? { status: 202, disposition: 'approval_required', next_action: 'ask', outcome: null, operation_id: 'op_big', approval: { id: 'apr_1', digest: 'd', summary: 's', by: 'application' } }
+          : isTaken ? { status: 429, disposition: 'budget_exhausted', code: 'BUDGET_EXHAUSTED', next_action: 'escalate', outcome: null, operation_id: null }
+            : { status: 200, disposition: 'executed', next_action: 'continue', outcome: 'committed', operation_id: 'op_small', result: { receipt_id: 'CR-1' } }) } };
+    };
+    const history = newHistory();
+    const step = stepOf([intent('small', 100, { expects: 'budgeted' }), intent('big', 20_000, { expects: 'budgeted' })], { budget: 1 });
+    await openCallers(await houseOf(answer), history).finish(step, performance.now() + 10_000);
+    expect([rejected, followed > 0]).toEqual([true, true]);
+    expect(history.told.map(({ final }) => final?.disposition)).toEqual(['executed', 'denied']);
+  });
+});
+
 describe('a person', () => {
   it('whose decision was not heard decides again', async () => {
     const { answer } = gateway(3);
