@@ -85,7 +85,8 @@ describe('bounds over replicas', () => {
     const under = new Map<string, number>();
     await times(60, async (n) => {
       const id = `agent-${n % 3}`;
-      for (let step = 0; step < 30; step++) {
+      // However slow the machine: until enough have come in for a bound that does not hold to show.
+      for (let step = 0; step < 30 || now.entered <= 200 || now.most < 8; step++) {
         const entry = await (replicas[(n + step) % 3] as Replica).enter({ tenant: 'acme', id });
         if (typeof entry === 'string') {
           await delay((n * 7 + step * 3) % 20);
@@ -103,7 +104,6 @@ describe('bounds over replicas', () => {
       }
     });
     expect(now.most).toBe(8);
-    expect(now.entered).toBeGreaterThan(200);
   });
 
   it('let in the rate of a second and what comes after it, over all of them', async () => {
