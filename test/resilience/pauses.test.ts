@@ -31,21 +31,28 @@ describe.each(['with Redis', 'with Redis killed in the middle', 'without Redis']
 
   const call = (agent: Agent, tool: string, text = unique('t')): Promise<Sent> => agent.call({ session_id: unique('s'), tool, arguments: tool.endsWith('_look') ? { id: text } : { text } });
 
-  it('no request comes before its end from either, each caller is told for how long, and afterwards there is one effect', async () => {
-    const [here, there] = both.map(({ agent }) => agent) as [Agent, Agent];
-    if (redis) await reachable(both);
-    for (const agent of [here, there]) expect(await call(agent, 'desk_look')).toMatchObject({ disposition: 'executed' });
+  /** A replica gives a command up that Redis does not answer within 250 ms, so on a busy machine a pause may be told to nobody: then, twice at most, to the next. */
+  async function pausedBy(here: Agent, there: Agent, again = 2): Promise<{ sessions: Record<string, unknown>; asked: number }> {
+    desk.always = 'commit';
+    for (const agent of [here, there]) expect(await onceFree(() => call(agent, 'desk_look'))).toMatchObject({ disposition: 'executed' });
     desk.asked.length = 0;
     desk.always = { status: 429, headers: { 'retry-after': String(pauseSeconds) } };
-    const text = unique('t');
     const told = redis ? pauseTold(redis.url) : undefined;
     await told?.listening;
-    const sessions = { session_id: unique('s'), intent_id: unique('i'), tool: 'desk_pay', arguments: { text } };
+    const sessions = { session_id: unique('s'), intent_id: unique('i'), tool: 'desk_pay', arguments: { text: unique('t') } };
     const first = await here.call(sessions);
     const asked = desk.calls[0]?.at ?? 0;
     expect(first).toMatchObject({ disposition: 'rate_limited', code: 'RATE_LIMITED', http: 429, next_action: 'retry' });
     expect(Number(first.header('retry-after'))).toBe(pauseSeconds);
-    await told?.heard;
+    if (!told || (await told.heard)) return { sessions, asked };
+    if (again === 0) throw new Error('three pauses in a row were told to nobody');
+    return pausedBy(here, there, again - 1);
+  }
+
+  it('no request comes before its end from either, each caller is told for how long, and afterwards there is one effect', async () => {
+    const [here, there] = both.map(({ agent }) => agent) as [Agent, Agent];
+    if (redis) await reachable(both);
+    const { sessions, asked } = await pausedBy(here, there);
     if (kind === 'with Redis killed in the middle') process.kill((redis as TestRedis).pid, 'SIGKILL');
 
     // As a client does that does not know Retry-After, and as other sessions do.
@@ -70,7 +77,7 @@ describe.each(['with Redis', 'with Redis killed in the middle', 'without Redis']
     expect(answers.map(({ disposition }) => disposition)).toEqual(['executed', 'replayed']);
     expect(desk.effects.filter(({ path }) => path === '/payments')).toHaveLength(1);
     for (const { at } of desk.calls.slice(redis ? 1 : 2)) expect(at - asked).toBeGreaterThan(pauseSeconds * 1000 - 50);
-  });
+  }, 90_000);
 });
 
 async function reachable(both: readonly Opened[]): Promise<void> {
@@ -82,14 +89,25 @@ async function reachable(both: readonly Opened[]): Promise<void> {
   }
 }
 
-/** By an ear beside those of the replicas. */
-function pauseTold(url: string): { listening: Promise<unknown>; heard: Promise<void> } {
+async function onceFree(ask: () => Promise<Sent>): Promise<Sent> {
+  for (;;) {
+    const answer = await ask();
+    if (answer.disposition !== 'rate_limited') return answer;
+  }
+}
+
+/** By an ear beside those of the replicas; false when nothing came for as long as half the pause. */
+function pauseTold(url: string): { listening: Promise<unknown>; heard: Promise<boolean> } {
   const ear = new Redis(url);
-  const heard = new Promise<void>((resolve) => {
-    ear.on('pmessage', (_pattern, _channel, message: string) => {
-      if (!message.includes('"paused":"desk"')) return;
+  const heard = new Promise<boolean>((resolve) => {
+    const end = (whether: boolean): void => {
+      clearTimeout(timer);
       ear.disconnect();
-      resolve();
+      resolve(whether);
+    };
+    const timer = setTimeout(end, (pauseSeconds * 1000) / 2, false);
+    ear.on('pmessage', (_pattern, _channel, message: string) => {
+      if (message.includes('"paused":"desk"')) end(true);
     });
   });
   return { listening: ear.psubscribe('callgate:*'), heard };
