@@ -60,6 +60,12 @@ const step: fc.Arbitrary<Step> = fc.record({
   fault: fc.oneof({ weight: 3, arbitrary: fc.constant(null) }, { weight: 1, arbitrary: fc.constantFrom<VaultFault>('drop_after', 'drop_before', 'refuse') }),
 });
 
+const deposit = (call: number, more: Partial<Step> = {}): Step => ({ do: 'deposit', box: 0, amount: 2, session: 0, call, own: false, replica: 0, fault: null, ...more });
+/** One of everything that the lives must not miss, however they are drawn. */
+const eventful = [
+  deposit(0, { fault: 'refuse' }), deposit(1), deposit(1, { replica: 1 }), deposit(2, { fault: 'drop_after' }), deposit(3, { fault: 'drop_before' }), deposit(4, { amount: 60 }), deposit(4, { do: 'approve' }), deposit(5, { do: 'batch' }),
+];
+
 interface Told { texts: string[]; plain: string[] }
 
 /** One after another, each answered before the next, so that what a tenant is told depends on nobody's speed. */
@@ -99,7 +105,8 @@ async function approveLast(controlUrl: string, tenant: Tenant, session: string):
   if (!last) return 'nothing to approve';
   const decided = await ask(`${controlUrl}/v1/approvals/${last.id}/decision`, reviewer, { decision: 'approve', reason: 'fine', expected_digest: last.digest });
   const { operation_id: operation } = JSON.parse(decided) as { operation_id?: string };
-  return operation === undefined ? decided : `${decided}\n${await new Agent(replicas[0].agentUrl, keys[tenant].agent).settled(operation).then((answer) => JSON.stringify(answer))}`;
+  // The gateway goes on with what is approved at once: how far it was when this was told is chance, and what became of it is told next.
+  return operation === undefined ? decided : `${decided.replace(/"state":"\w+"/, '"state":""')}\n${await new Agent(replicas[0].agentUrl, keys[tenant].agent).settled(operation).then((answer) => JSON.stringify(answer))}`;
 }
 
 async function ask(url: string, key: string, body?: object): Promise<string> {
@@ -156,7 +163,7 @@ it('two lives at once under the same names: neither meets the other, and each is
     seen.approved += all.includes('"approval_required"') && all.includes('"decision":"approve') ? 1 : 0;
     seen.lost += first.some(({ fault, do: what }) => what === 'deposit' && (fault === 'drop_after' || fault === 'drop_before')) ? 1 : 0;
     seen.refused += all.includes('VAULT_REFUSED') ? 1 : 0;
-  }), { numRuns: 25, endOnFailure: true });
+  }), { numRuns: 25, endOnFailure: true, examples: [[eventful, eventful.toReversed()]] });
   expect(seen.effects).toBeGreaterThan(25);
   expect(seen.lost).toBeGreaterThan(2);
   expect(seen.refused).toBeGreaterThan(0);
