@@ -85,7 +85,7 @@ async function live(tenant: Tenant, name: string, steps: readonly Step[]): Promi
       arguments: { box: `${name}-b${(one.box + n) % 2}`, ...(tool === 'deposit' ? { amount: one.amount } : {}) },
     });
     if (one.fault) vault.books(tenant).faults.push(one.fault);
-    if (one.do === 'context') told(await ask(`${agentUrl}/v1/sessions/${session}/context`, agent));
+    if (one.do === 'context') told(inOrder(await ask(`${agentUrl}/v1/sessions/${session}/context`, agent)));
     else if (one.do === 'approve') told(await approveLast(controlUrl, tenant, session));
     else if (one.do === 'batch') {
       // Both at once: which of them would meet a fault is chance.
@@ -96,6 +96,16 @@ async function live(tenant: Tenant, name: string, steps: readonly Step[]): Promi
     vault.books(tenant).faults.length = 0; // one that met no request is not for a later one
   }
   return { texts, plain };
+}
+
+/** What a batch saw at once stands in the order in which it was seen, which is chance. */
+function inOrder(context: string): string {
+  const { text, entities, ...rest } = JSON.parse(context) as { text?: string; entities?: { entity: string }[] };
+  if (text === undefined || entities === undefined) return context;
+  const lines = text.split('\n');
+  const boxes = lines.filter((line) => line.startsWith('- box:')).sort();
+  const sorted = lines.map((line) => (line.startsWith('- box:') ? (boxes.shift() as string) : line)).join('\n');
+  return JSON.stringify({ ...rest, text: sorted, entities: entities.sort((one, other) => one.entity.localeCompare(other.entity)) });
 }
 
 async function approveLast(controlUrl: string, tenant: Tenant, session: string): Promise<string> {
