@@ -6,7 +6,8 @@
  */
 import { canonicalText, sha256 } from '../canonical.js';
 import type { ToolPlan } from '../contract/plan.js';
-import type { Json, JsonObject } from '../model.js';
+import { dispositions, type Json, type JsonObject } from '../model.js';
+import { nextActionMeanings } from '../next-actions.js';
 import type { PolicyEngine } from '../policy/decision.js';
 import type { ReceiptDictionary } from './ports.js';
 
@@ -36,9 +37,8 @@ function textFor(tool: ToolPlan, policy: PolicyEngine): string {
 }
 
 const vocabulary = [
-  '"accepted"', '"already_executed"', '"failed"', '"in_progress"', '"invalid_arguments"', '"not_committed"', '"not_found"', '"permission_denied"', '"rate_limited"', '"rejected"', '"review"',
-  '"transition_error"', '"unknown"', '"version_conflict"', '"sha256:', 'true', 'false', 'null', '"kind":"proposals"', '"of":"session","per":"session"', '"status":422', '"status":409',
-  '"next":"stop"', '"next":"ask"', '"next":"refresh"', '"omitted":true', '"reason":"timeout","sent":true,"status":null', '«redacted:',
+  ...[...dispositions, ...Object.keys(nextActionMeanings)].map((word) => `"${word}"`), '"not_committed"', '"sha256:', 'true', 'false', 'null', '"kind":"proposals"',
+  '"of":"session","per":"session"', '"status":422', '"status":409', '"omitted":true', '"reason":"timeout","sent":true,"status":null', '«redacted:',
 ].join(',');
 
 /** Enumerated values of its arguments and results, and what its rules are called. */
