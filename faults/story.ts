@@ -29,9 +29,21 @@ export function storyOf(entry: LedgerEntry, history: History, ledger: readonly L
 
 function heardOf({ said, cut, verdicts, intent, final }: Told, quietAt: number): string[] {
   const began = said[0]?.askedAt ?? 0;
-  const answers = said.map((one) => `asked at ${Math.round(one.askedAt - began)} and told at ${Math.round(one.at - began)} ms ${brief(one)}`);
   return [
-    `quiet at ${Math.round(quietAt - began)} ms`, `its callers were ${answers.join(', then ') || 'told nothing'}, and cut off ${cut} times`, `its end was ${final ? brief(final) : 'not told'}`,
+    `quiet at ${Math.round(quietAt - began)} ms`, `its callers were ${answersOf(said, began).join(', then ') || 'told nothing'}, and cut off ${cut} times`, `its end was ${final ? brief(final) : 'not told'}`,
     `the person says ${intent.verdict}: ${verdicts.map(({ approval, by, decision, http }) => `${approval} ${by} ${decision} ${http}`).join(', ') || 'was not asked'}`,
   ];
+}
+
+/** The same answer over and over is told once, with the times of the first and the last. */
+function answersOf(said: readonly Said[], began: number): string[] {
+  const answers: { first: Said; last: Said; times: number }[] = [];
+  for (const one of said) {
+    const before = answers.at(-1);
+    if (before && brief(before.first) === brief(one)) Object.assign(before, { last: one, times: before.times + 1 });
+    else answers.push({ first: one, last: one, times: 1 });
+  }
+  const ms = (at: number): number => Math.round(at - began);
+  return answers.map(({ first, last, times }) =>
+    `asked at ${ms(first.askedAt)} and told at ${ms(first.at)} ms ${brief(first)}${times > 1 ? ` (${times} times until ${ms(last.at)} ms)` : ''}`);
 }
