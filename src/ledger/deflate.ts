@@ -7,7 +7,7 @@
 import { deflateRawSync } from 'node:zlib';
 
 /** Texts beyond this, in UTF-16 units, are zlib's, whose codes are made for each text: worth its price where there is much that no dictionary has. */
-const longest = 2_048;
+export const longestText = 2_048;
 /** Of the context, in UTF-16 units. */
 export const longestContext = 1_024;
 /** An inflate looks back 32 KiB at most: a dictionary that is kept within that with its context and the longest of our texts. */
@@ -40,17 +40,17 @@ function hashAt(bytes: Uint8Array, at: number): number {
 }
 
 /** Dictionary, context and text, one after another; all of one call, which nothing interrupts. */
-const window = Buffer.allocUnsafe(largestDictionary + 3 * (longestContext + longest));
-const recent = { newest: new Uint16Array(1 << hashBits), before: new Uint16Array(3 * (longestContext + longest) + 1) };
+const window = Buffer.allocUnsafe(largestDictionary + 3 * (longestContext + longestText));
+const recent = { newest: new Uint16Array(1 << hashBits), before: new Uint16Array(3 * (longestContext + longestText) + 1) };
 /** A literal takes nine bits at most. */
-const output = Buffer.allocUnsafe(4 * longest);
+const output = Buffer.allocUnsafe(4 * longestText);
 let bits = 0;
 let held = 0;
 let written = 0;
 
 /** @returns its own bytes only until the next call. */
 export function deflate(text: string, context: string, dictionary: Indexed): Buffer {
-  if (text.length > longest || context.length > longestContext) {
+  if (text.length > longestText || context.length > longestContext) {
     return deflateRawSync(text, { dictionary: Buffer.concat([dictionary.bytes, Buffer.from(context)]) });
   }
   const from = dictionary.bytes.copy(window);

@@ -11,6 +11,7 @@
 import { createCipheriv, createDecipheriv, createHash } from 'node:crypto';
 import { deflateRawSync, inflateRawSync } from 'node:zlib';
 import { randomPiece } from '../random.js';
+import { deflate, indexed, longestText } from './deflate.js';
 import { vocabulary } from './vocabulary.js';
 
 const plain = 1;
@@ -18,9 +19,11 @@ const packed = 2;
 const ivBytes = 12;
 const tagBytes = 16;
 
-/** Whoever unpacks needs the window and the vocabulary. The lowest level: what a caller may make long is bounded in time, and the rest is short. */
+/** Whoever unpacks needs the window and the vocabulary. */
 const window = { windowBits: 12, dictionary: vocabulary };
-const packing = { ...window, level: 1, memLevel: 5 };
+const known = indexed(vocabulary);
+/** The lowest level: what a caller may make long is bounded in time. */
+const ofLong = { ...window, level: 1, memLevel: 5 };
 
 export interface Sealer {
   seal(text: string, place: string): Buffer;
@@ -45,10 +48,8 @@ export function createSealer(secret: string, packs = true): Sealer {
   return {
     seal: (text, place) => sealed(plain, Buffer.from(text), place),
     pack(text, place) {
-      const whole = Buffer.from(text);
-      if (!packs) return sealed(plain, whole, place);
-      const short = deflateRawSync(whole, packing);
-      return short.length < whole.length ? sealed(packed, short, place) : sealed(plain, whole, place);
+      const short = packs ? shortened(text) : null;
+      return short && short.length < Buffer.byteLength(text) ? sealed(packed, short, place) : sealed(plain, Buffer.from(text), place);
     },
     open(value, place) {
       const form = value[0];
@@ -62,6 +63,10 @@ export function createSealer(secret: string, packs = true): Sealer {
       return (form === packed ? inflateRawSync(content, window) : content).toString();
     },
   };
+}
+
+function shortened(text: string): Buffer {
+  return text.length > longestText ? deflateRawSync(text, ofLong) : deflate(text, '', known);
 }
 
 /** The form too, from the second one on: a value that is opened as what it is not would be nonsense in the place of an error. */

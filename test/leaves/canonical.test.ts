@@ -43,6 +43,15 @@ describe('canonical JSON', () => {
     }), { numRuns: 300 });
   });
 
+  it('has every object in the order that sorting its names gives, few or many, and quotes as JSON does (property)', () => {
+    const name = fc.oneof(fc.constantFrom('a', 'B', '10', '9', '\u20ac', '\ud83d\ude00', '\ufb33', 'a\\', 'a"', 'a\u007f', '\u0000'), fc.string({ unit: 'binary', maxLength: 3 }));
+    const byHand = (object: Record<string, string>): string => `{${Object.keys(object).sort().map((each) => `${JSON.stringify(each)}:${JSON.stringify(object[each])}`).join(',')}}`;
+    fc.assert(fc.property(fc.uniqueArray(name, { maxLength: 70 }), (names) => {
+      const object = Object.fromEntries(names.map((each) => [each, `${each}.`]));
+      expect(canonicalText(object)).toBe(byHand(object));
+    }), { examples: [[Array.from({ length: 33 }, (_, n) => `n${33 - n}`)], [Array.from({ length: 32 }, (_, n) => `n${32 - n}`)]] });
+  });
+
   it('refuses what has no canonical form, saying so', () => {
     for (const value of [NaN, Infinity, '\ud800', { '\udc00': 1 }, [[1, -Infinity]]] as Json[]) {
       expect(() => canonicalText(value)).toThrow(/^No canonical form \(RFC 8785\): /);

@@ -61,6 +61,14 @@ describe('packing', () => {
     expect(sealer.open(sealer.pack(long, 'p'), 'p')).toBe(long);
   });
 
+  it('opens what refers farther back than the window of an inflate, and texts about the length beyond which zlib packs them', () => {
+    const far = Array.from({ length: 1_000 }, (_, n) => String.fromCharCode(0x4e00 + n)).join('');
+    for (const text of [far + far, `${far.slice(0, 900)}${far}`, ...[2_047, 2_048, 2_049].map((length) => 'ab\u20ac'.repeat(700).slice(0, length))]) {
+      expect(sealer.open(sealer.pack(text, 'p'), 'p')).toBe(text);
+      expect(sealer.pack(text, 'p').length).toBeLessThan(sealer.seal(text, 'p').length);
+    }
+  });
+
   it('does not open elsewhere, nor when any byte of it was changed, the one that says how it is stored included', () => {
     const packed = sealer.pack('{"result":{"id":"cr_1"},"states":{},"legal_actions":[]}', 'answer/acme/op_1');
     expect(() => sealer.open(packed, 'answer/acme/op_2')).toThrow();
