@@ -11,6 +11,8 @@ export interface RedisLinkOptions {
   onMessage(message: string): void;
   /** On each change and after the first attempt; not on each failure. */
   onReachable?: ((reachable: boolean) => void) | undefined;
+  /** For how long an answer is waited for. */
+  answerMs?: number | undefined;
 }
 
 export interface RedisLink {
@@ -21,17 +23,16 @@ export interface RedisLink {
   close(): void;
 }
 
-const answerMs = 250;
+const shippedAnswerMs = 250;
 const connectMs = 1_000;
-/** A connection that owes an answer for so long is given up and made anew: it may be half-open. */
-const silenceMs = 750;
+/** A connection that owes an answer for as long as so many are waited for is given up and made anew: it may be half-open. */
+const silentAnswers = 3;
 /** Without traffic nothing else would notice that Redis is gone. */
 const heartbeatMs = 1_000;
 const maxReconnectMs = 2_000;
 
 const shared = {
   connectTimeout: connectMs,
-  socketTimeout: silenceMs,
   maxRetriesPerRequest: 0,
   enableOfflineQueue: false,
   autoResendUnfulfilledCommands: false,
@@ -41,10 +42,11 @@ const shared = {
   reconnectOnError: (error: Error) => error.message.startsWith('READONLY'),
 };
 
-export function openRedisLink({ url, channel, onMessage, onReachable }: RedisLinkOptions): RedisLink {
-  const commands = new Redis(url, { ...shared, commandTimeout: answerMs, enableAutoPipelining: true });
+export function openRedisLink({ url, channel, onMessage, onReachable, answerMs = shippedAnswerMs }: RedisLinkOptions): RedisLink {
+  const socketTimeout = silentAnswers * answerMs;
+  const commands = new Redis(url, { ...shared, socketTimeout, commandTimeout: answerMs, enableAutoPipelining: true });
   // Subscribed by hand at each `ready`: ioredis would subscribe again only to what it had once subscribed to, and reject where nobody catches.
-  const listener = new Redis(url, { ...shared, autoResubscribe: false });
+  const listener = new Redis(url, { ...shared, socketTimeout, autoResubscribe: false });
   let listens = false;
   let closed = false;
   let told: boolean | undefined;

@@ -33,9 +33,11 @@ export interface RedisLocksOptions {
   installation: string;
   /** When Redis is lost or found again. */
   onReachable?(reachable: boolean): void;
+  /** For how long an answer of Redis is waited for: longer where nothing but its absence is to end a wait, as in tests on a busy machine. */
+  answerMs?: number;
 }
 
-export function openRedisLocks({ url, installation, onReachable }: RedisLocksOptions): RedisLocks {
+export function openRedisLocks({ url, installation, onReachable, answerMs }: RedisLocksOptions): RedisLocks {
   const near = new MemoryLocks();
   const self = randomUUID();
   const channel = `callgate:${installation}:changed`;
@@ -43,7 +45,7 @@ export function openRedisLocks({ url, installation, onReachable }: RedisLocksOpt
   const pauses = redisPauses((): RedisLink => link, prefix, channel);
   const bounds = redisShares((): RedisLink => link, { prefix, channel, self });
   const link = openRedisLink({
-    url, channel,
+    url, channel, answerMs,
     onReachable(reachable) {
       if (reachable) {
         pauses.resume();

@@ -4,6 +4,7 @@ import { celClass, celDyn, celInt, celList, celMap, celString, celTimestamp, cel
 import { Names, type Wanted } from '../../src/contract/expressions.js';
 import { EvaluationError, type Scope } from '../../src/contract/plan.js';
 import type { JsonObject } from '../../src/model.js';
+import { cpuMs } from '../support/cpu.js';
 
 const schema: JsonObject = {
   type: 'object',
@@ -227,9 +228,8 @@ describe('refusals at compile time', () => {
 
 describe('bounds', () => {
   test('matches runs in linear time on a hostile text', () => {
-    const started = performance.now();
-    expect(compiled('order.id.matches("^(a+)+$")', 'bool').evaluate({ order: { id: `${'a'.repeat(50_000)}!` } })).toBe(false);
-    expect(performance.now() - started).toBeLessThan(500);
+    const { evaluate } = compiled('order.id.matches("^(a+)+$")', 'bool');
+    expect(cpuMs(() => expect(evaluate({ order: { id: `${'a'.repeat(50_000)}!` } })).toBe(false))).toBeLessThan(500);
   });
 
   test('matches searches anywhere, as in CEL', () => {

@@ -4,6 +4,7 @@ import { SchemaCompiler } from '../../src/contract/schemas.js';
 import { schemaProblems } from '../../src/contract/schema-subset.js';
 import type { Json, JsonObject } from '../../src/model.js';
 import { retailTool } from './fixture.js';
+import { cpuMs } from '../support/cpu.js';
 
 const schemas = new SchemaCompiler();
 const object = (properties: JsonObject, more: JsonObject = {}): JsonObject => ({ type: 'object', properties, ...more });
@@ -165,9 +166,7 @@ describe('checking', () => {
 
   test('takes linear time on a pattern that JS backtracks on', () => {
     const schema = object({ a: { type: 'string', pattern: '^(a+)+$' } });
-    const started = performance.now();
-    expect(check(schema, { a: `${'a'.repeat(60_000)}!` }).ok).toBe(false);
-    expect(performance.now() - started).toBeLessThan(500);
+    expect(cpuMs(() => expect(check(schema, { a: `${'a'.repeat(60_000)}!` }).ok).toBe(false))).toBeLessThan(500);
   });
 
   test('agrees with itself: what passes unrepaired passes again, and is the same object', () => {

@@ -363,7 +363,7 @@ describe('the scope of an effect', () => {
 });
 
 describe('a dedupe window', () => {
-  const windowMs = 500;
+  const windowMs = 4_000;
   it('takes an equal proposal under a new id for a duplicate while it lasts, and for a new effect after it; the old id still has its old answer', async () => {
     const windowed = await openGateway(house, contractsWith([['    settle_after: 10s\n      lag: 0s', '    settle_after: 200ms\n      lag: 0s'], ['arguments: [order_id, amount, currency] }', `arguments: [order_id, amount, currency], window: ${windowMs}ms }`]]));
     try {
@@ -403,15 +403,15 @@ describe('many at once', () => {
   });
 
   it('writes on different orders do run together', async () => {
-    await house.shop.fault({ tool: 'issue_credit', kind: 'slow_reply', times: 2, ms: 300 });
+    await house.shop.fault({ tool: 'issue_credit', kind: 'slow_reply', times: 2, ms: 2_000 });
     await Promise.all([credit('c-1', { order_id: 'O-417' }), credit('c-2', { order_id: 'O-420' })]);
     expect(wire.most).toBe(2);
   });
 
   it('who runs out of patience behind another call on the same order is told to wait, and nothing of that call', async () => {
-    await house.shop.fault({ tool: 'issue_credit', kind: 'slow_reply', ms: 1_500 });
+    await house.shop.fault({ tool: 'issue_credit', kind: 'slow_reply', ms: 4_000 });
     const slow = credit('c-1', { amount: 70 });
-    await new Promise((resolve) => setTimeout(resolve, 200));
+    await expect.poll(async () => (await house.shop.books()).requests[creditRoute]).toBe(1);
     const waiting = await credit('c-2', { amount: 80 }, {}, agent, { prefer: 'wait=0' });
     expect(waiting).toMatchObject({ http: 409, disposition: 'in_progress', next_action: 'wait', operation_id: null, result: null });
     const same = await credit('c-3', { amount: 70 }, {}, agent, { prefer: 'wait=0' });

@@ -7,6 +7,7 @@ import { Redis } from 'ioredis';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { openRedisLocks, type RedisLocks } from '../../src/locks/redis-locks.js';
 import { keepPauses, type Pauses } from '../../src/upstream/pauses.js';
+import { cpuMs } from '../support/cpu.js';
 import { startRedis, type TestRedis } from '../support/servers.js';
 
 const capMs = 60_000;
@@ -51,7 +52,7 @@ describe('pauses over replicas', () => {
     const [a, b, stranger] = [await replica(redis.url), await replica(redis.url), await replica(redis.url, 'other')];
     a.pauses.pause('retail', 3_000);
     await becomes(() => b.pauses.leftMs('retail') > 0);
-    expect(b.pauses.leftMs('retail')).toBeGreaterThan(1_000);
+    expect(Math.abs(b.pauses.leftMs('retail') - a.pauses.leftMs('retail'))).toBeLessThan(2_000);
     expect(b.pauses.leftMs('retail')).toBeLessThanOrEqual(3_000);
     expect([b.pauses.leftMs('stock'), stranger.pauses.leftMs('retail')]).toEqual([0, 0]);
     await becomes(() => b.pauses.leftMs('retail') === 0);
@@ -75,7 +76,7 @@ describe('pauses over replicas', () => {
     a.pauses.pause('retail', 30_000);
     while ((await probe.exists('callgate:test:pause:retail')) === 0);
     a.locks.pauses.tell('retail', 1_000);
-    await delay(100);
+    (await a.locks.contend('later', 1_000))?.release(); // its answer comes after that of the pause
     expect(await probe.pttl('callgate:test:pause:retail')).toBeGreaterThan(20_000);
     a.locks.pauses.tell('retail', 50_000);
     while ((await probe.pttl('callgate:test:pause:retail')) < 40_000);
@@ -110,12 +111,12 @@ it.each(['SIGKILL', 'SIGSTOP'] as const)('a Redis that gets %s leaves every paus
     a.pauses.pause('retail', 40_000);
     await becomes(() => b.pauses.leftMs('retail') > 0);
     process.kill(redis.pid, signal);
-    const began = performance.now();
-    for (let n = 0; n < 200; n++) {
-      a.pauses.pause('stock', 200 * n);
-      expect(a.pauses.leftMs('stock')).toBeGreaterThanOrEqual(100 * n);
-    }
-    expect(performance.now() - began).toBeLessThan(1_000);
+    expect(cpuMs(() => {
+      for (let n = 0; n < 200; n++) {
+        a.pauses.pause('stock', 10_000 + 200 * n);
+        expect(a.pauses.leftMs('stock')).toBeGreaterThanOrEqual(5_000 + 100 * n);
+      }
+    })).toBeLessThan(1_000);
     expect(b.pauses.leftMs('retail')).toBeGreaterThan(0);
     expect(b.pauses.leftMs('stock')).toBe(0);
     await becomes(() => !a.locks.reachable() && !b.locks.reachable());

@@ -26,7 +26,7 @@ describe('accepted, then refused without a word', () => {
     const earlier = await open.agent.credit({ session_id: unique('before'), call_id: 'c-0', arguments: { amount: 100 } });
     await house.shop.fault({ tool: 'issue_credit', kind: 'accept_202', ms: 700 });
     const waiting = credit('c-1');
-    await until(async () => (await house.shop.books()).requests[route] === 2, 5_000);
+    await until(async () => (await house.shop.books()).requests[route] === 2, 20_000);
     // A void has no part in the order's turn, and moves its version on.
     const { receipt_id } = earlier.result as { receipt_id: string };
     expect(await open.agent.call({ session_id: unique('v'), call_id: 'v-1', tool: 'void_credit', arguments: { receipt_id } })).toMatchObject({ disposition: 'executed' });

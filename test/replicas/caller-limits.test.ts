@@ -18,8 +18,8 @@ const caller = { tenant: 'acme', id: 'agent-1' };
 interface Replica { enter(of?: typeof caller): Promise<Leave | string>; locks: RedisLocks; questions: ShareRequest[]; alone: () => number; stop(): void }
 const open = new Set<Replica>();
 
-async function replica(url: string, principal: CallerBound, { tenant = none, aloneShare = 1 } = {}): Promise<Replica> {
-  const locks = openRedisLocks({ url, installation: 'test' });
+async function replica(url: string, principal: CallerBound, { tenant = none, aloneShare = 1, answerMs = 250 } = {}): Promise<Replica> {
+  const locks = openRedisLocks({ url, installation: 'test', answerMs });
   const questions: ShareRequest[] = [];
   let alone = 0;
   const limits = limitCallers({
@@ -38,10 +38,12 @@ async function replica(url: string, principal: CallerBound, { tenant = none, alo
     stop: limits.stop,
   };
   open.add(made);
-  await expect.poll(() => locks.reachable(), { timeout: 5_000 }).toBe(true);
+  await expect.poll(() => locks.reachable()).toBe(true);
   return made;
 }
 const letIn = (entries: (Leave | string)[]): Leave[] => entries.filter((entry) => typeof entry === 'function');
+/** At once: before anything else could happen, however busy the machine. */
+const inThisTurn = <T>(work: Promise<T>): Promise<T> => Promise.race([work, new Promise<never>((_, reject) => { setImmediate(reject, new Error('it waited for something')); })]);
 const times = <T>(count: number, work: (n: number) => Promise<T>): Promise<T[]> => Promise.all(Array.from({ length: count }, (_, n) => work(n)));
 
 describe('bounds over replicas', () => {
@@ -63,18 +65,25 @@ describe('bounds over replicas', () => {
     open.clear();
     await probe.flushall();
   });
-  const trio = (bound: CallerBound, more = {}): Promise<Replica[]> => times(3, () => replica(redis.url, bound, more));
+  /** A busy machine is not a Redis that is away. */
+  const trio = (bound: CallerBound, more = {}): Promise<Replica[]> => times(3, () => replica(redis.url, bound, { answerMs: 10_000, ...more }));
 
   it.each([1, 2, 7, 100])('let in %i at once and no more, all that there are, wherever they are asked for', async (atOnce) => {
     const replicas = await trio({ perSecond: 0, atOnce });
+    // On a busy machine a place that was called back may come too late for whoever asked first.
+    const fill = async (ask: () => Promise<(Leave | string)[]>): Promise<Leave[]> => {
+      const inside = letIn(await ask());
+      for (let again = 0; inside.length < atOnce && again < 5; again++) inside.push(...letIn(await ask()));
+      return inside;
+    };
     for (let round = 0; round < 5; round++) {
-      const entries = await times(atOnce * 3, (n) => (replicas[n % 3] as Replica).enter());
-      expect(letIn(entries)).toHaveLength(atOnce);
-      for (const leave of letIn(entries)) leave();
+      const entries = await fill(() => times(atOnce * 3, (n) => (replicas[n % 3] as Replica).enter()));
+      expect(entries).toHaveLength(atOnce);
+      for (const leave of entries) leave();
       // all on one of them, which first has to be given what the others had
-      const alone = await times(atOnce + 2, () => (replicas[round % 3] as Replica).enter());
-      expect(letIn(alone), `round ${round}`).toHaveLength(atOnce);
-      for (const leave of letIn(alone)) leave();
+      const alone = await fill(() => times(atOnce + 2, () => (replicas[round % 3] as Replica).enter()));
+      expect(alone, `round ${round}`).toHaveLength(atOnce);
+      for (const leave of alone) leave();
     }
     expect(replicas.map(({ alone }) => alone())).toEqual([0, 0, 0]);
   });
@@ -124,7 +133,7 @@ describe('bounds over replicas', () => {
     });
     const seconds = Math.max(...taken) / 1_000;
     expect(taken.length).toBeLessThanOrEqual(Math.ceil(40 + 40 * seconds));
-    expect(taken.length).toBeGreaterThan(40 + 40 * 2 * 0.7);
+    expect(taken.length).toBeGreaterThan(40 + 40 * seconds * 0.7);
   });
 
   it('ask nobody about a call of a caller who is known and within them', async () => {
@@ -189,7 +198,7 @@ describe('bounds over replicas', () => {
     expect(letIn(await times(4, () => one.enter()))).toHaveLength(4);
     await probe.flushall();
     // as after a restart: what is under way is told again within a third of a lease
-    await expect.poll(async () => (await probe.keys('*places*')).length, { timeout: 4_000 }).toBe(1);
+    await expect.poll(async () => (await probe.keys('*places*')).length).toBe(1);
     expect(await two.enter()).toBe('CALLER_BUSY');
   });
 });
@@ -206,18 +215,16 @@ describe.each(['SIGKILL', 'SIGSTOP'] as const)('while Redis has got %s', (signal
       const first = await times(20, () => two.enter());
       expect(letIn(first).length).toBeGreaterThanOrEqual(1);
       expect(letIn(first).length).toBeLessThanOrEqual(8);
-      await expect.poll(() => both.every(({ locks }) => !locks.reachable()), { timeout: 5_000 }).toBe(true);
+      await expect.poll(() => both.every(({ locks }) => !locks.reachable())).toBe(true);
       for (const leave of letIn(first)) leave();
-      const began = performance.now();
-      expect(letIn(await times(50, () => two.enter()))).toHaveLength(4);
-      expect(letIn(await times(50, () => one.enter()))).toHaveLength(4 - before.length);
-      expect(performance.now() - began).toBeLessThan(200);
+      expect(letIn(await inThisTurn(times(50, () => two.enter())))).toHaveLength(4);
+      expect(letIn(await inThisTurn(times(50, () => one.enter())))).toHaveLength(4 - before.length);
       expect(two.alone()).toBeGreaterThanOrEqual(50);
       if (signal === 'SIGKILL') return;
       process.kill(redis.pid, 'SIGCONT');
-      await expect.poll(() => both.every(({ locks }) => locks.reachable()), { timeout: 10_000 }).toBe(true);
+      await expect.poll(() => both.every(({ locks }) => locks.reachable())).toBe(true);
       // eight are under way: no place is left, on neither
-      await expect.poll(async () => [await one.enter(), await two.enter()].filter((entry) => entry === 'CALLER_BUSY').length, { timeout: 5_000 }).toBe(2);
+      await expect.poll(async () => [await one.enter(), await two.enter()].filter((entry) => entry === 'CALLER_BUSY').length).toBe(2);
       const alone = two.alone();
       expect(await two.enter()).toBe('CALLER_BUSY');
       expect(two.alone()).toBe(alone);
@@ -246,7 +253,7 @@ describe('two gateways as processes', () => {
     await house.shop.reset();
     const env = { REDIS_URL: redis.url, CALLGATE_CALLERS_PRINCIPAL_CONCURRENT: String(atOnce), CALLGATE_CALLERS_ALONE_SHARE: '0.5' };
     both = await Promise.all([spawnGateway(house, env), spawnGateway(house, env)]);
-    for (const { controlUrl } of both) await expect.poll(() => redisState(controlUrl), { timeout: 5_000 }).toBe('up');
+    for (const { controlUrl } of both) await expect.poll(() => redisState(controlUrl)).toBe('up');
   });
   afterAll(async () => {
     await redis.stop();
@@ -264,33 +271,43 @@ describe('two gateways as processes', () => {
   const metric = async ({ controlUrl }: Spawned, name: string): Promise<number> =>
     Number(new RegExp(`^${name}(?:\\{[^}]*\\})? (\\d+)`, 'm').exec(await (await fetch(`${controlUrl}/metrics`)).text())?.[1] ?? 0);
 
+  /** A replica that Redis does not answer within 250 ms goes by its own share for a second; on a busy machine that happens to one that is well, and then it is asked again. */
+  async function sharedFlood(again = 2): Promise<{ answers: Sent[]; counted: number }> {
+    const sum = async (name: string): Promise<number> => (await metric(both[0], name)) + (await metric(both[1], name));
+    const [alone, refused] = [await sum('callgate_callers_bounded_alone_total'), await sum('callgate_caller_refusals_total')];
+    const answers = await flood(20, (n) => both[n % 2 as 0 | 1]);
+    if (again > 0 && (await sum('callgate_callers_bounded_alone_total')) > alone) return sharedFlood(again - 1);
+    return { answers, counted: (await sum('callgate_caller_refusals_total')) - refused };
+  }
+
   it('let in as many as one would, and those of one that is killed are free again once its lease ends', async () => {
     const [one, two] = both;
-    await house.shop.fault({ tool: 'issue_credit', kind: 'slow_reply', ms: 1_000, times: 100 });
-    expect(busy(await flood(20, (n) => both[n % 2 as 0 | 1]))).toBe(20 - atOnce);
-    expect(await metric(one, 'callgate_caller_refusals_total') + await metric(two, 'callgate_caller_refusals_total')).toBe(20 - atOnce);
+    await house.shop.fault({ tool: 'issue_credit', kind: 'slow_reply', ms: 2_000, times: 100 });
+    const { answers, counted } = await sharedFlood();
+    expect(busy(answers)).toBe(20 - atOnce);
+    expect(counted).toBe(20 - atOnce);
 
     const refused = await metric(one, 'callgate_caller_refusals_total');
     const dying = flood(atOnce + 1, () => one).catch(() => []);
-    await expect.poll(() => metric(one, 'callgate_caller_refusals_total'), { timeout: 5_000 }).toBe(refused + 1);
+    await expect.poll(() => metric(one, 'callgate_caller_refusals_total')).toBe(refused + 1);
     const taken = async () => (await two.agent.get('/v1/tools')).http;
     expect(await taken()).toBe(429);
     await one.kill9();
     await dying;
     expect(await taken()).toBe(429);
     const killed = performance.now();
-    await expect.poll(taken, { timeout: 10_000 }).toBe(200);
-    expect(performance.now() - killed).toBeLessThan(7_000);
+    await expect.poll(taken).toBe(200);
+    expect(performance.now() - killed).toBeLessThan(10_000);
     await two.stop();
-  }, 60_000);
+  });
 
   it('go on each by its own share while Redis is stopped, and together when it is back', async () => {
     const [one, two] = both;
     process.kill(redis.pid, 'SIGSTOP');
     try {
-      await expect.poll(async () => (await two.agent.get('/v1/tools')).http, { timeout: 5_000 }).toBe(200);
-      await expect.poll(() => redisState(one.controlUrl), { timeout: 5_000 }).toBe('degraded');
-      await house.shop.fault({ tool: 'issue_credit', kind: 'slow_reply', ms: 1_000, times: 100 });
+      await expect.poll(async () => (await two.agent.get('/v1/tools')).http).toBe(200);
+      await expect.poll(() => redisState(one.controlUrl)).toBe('degraded');
+      await house.shop.fault({ tool: 'issue_credit', kind: 'slow_reply', ms: 2_000, times: 100 });
       const answers = await flood(20, (n) => both[n % 2 as 0 | 1]);
       expect(busy(answers)).toBe(20 - 2 * (atOnce / 2));
       const detail = 'This principal has 3 requests under way at this replica, and may have no more.';
@@ -299,8 +316,8 @@ describe('two gateways as processes', () => {
     } finally {
       process.kill(redis.pid, 'SIGCONT');
     }
-    for (const { controlUrl } of both) await expect.poll(() => redisState(controlUrl), { timeout: 10_000 }).toBe('up');
-    await expect.poll(async () => busy(await flood(20, (n) => both[n % 2 as 0 | 1])), { timeout: 20_000 }).toBe(20 - atOnce);
+    for (const { controlUrl } of both) await expect.poll(() => redisState(controlUrl)).toBe('up');
+    await expect.poll(async () => busy(await flood(20, (n) => both[n % 2 as 0 | 1])), { timeout: 60_000 }).toBe(20 - atOnce);
     await Promise.all(both.map((gateway) => gateway.stop()));
-  }, 60_000);
+  });
 });

@@ -108,7 +108,8 @@ describe('hostile text in a path, a query and a header', () => {
       expect(raw.arrivals.length - before).toBe(exchange === null ? 0 : 1);
       expect(raw.bytes.split('\r\n\r\n').length).toBe(exchange === null ? 1 : 2);
       expect(raw.bytes).toMatch(exchange === null ? /^$/ : /^GET \/api\/files\/[^\s/?#]+\/meta\?[!-"$-~]+ HTTP\/1\.1\r\n[ -~\r\n]+$/);
-    }), { numRuns: 200 });
+    // Few are admitted with all three: some of which that is known.
+    }), { numRuns: 200, examples: ['a', '%2f', '\u{1f600}', '..a', 'admin?x=1#y', 'é&=;'].map((text): [string, string, string] => [text, text, 'plain']) });
     expect(raw.arrivals.length).toBeGreaterThan(5);
   });
 });

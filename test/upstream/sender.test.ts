@@ -30,7 +30,7 @@ afterEach(async () => {
 });
 
 const options = (overrides: Partial<SendOptions> = {}): SendOptions => ({
-  upstream: planFor(server.origin), attempt: mintAttempt(), deadlineMs: 2000, ...overrides,
+  upstream: planFor(server.origin), attempt: mintAttempt(), deadlineMs: 20_000, ...overrides,
 });
 
 /** Sends a POST and holds `sent` against the server's own books, now and a little later. */
@@ -45,6 +45,10 @@ async function audit(attempt: string, exchange: Exchange): Promise<void> {
   await sleep(30);
   if (!exchange.sent) expect(server.bytes).not.toContain(attempt);
   expect(server.times(attempt)).toBeLessThanOrEqual(1);
+}
+
+async function turns(count: number): Promise<void> {
+  for (let n = 0; n < count; n++) await new Promise((resolve) => { setImmediate(resolve); });
 }
 
 const failure = (reason: string, sent: boolean) => ({ kind: 'failure', reason, sent, ms: expect.any(Number) as number });
@@ -65,7 +69,7 @@ describe('before a byte leaves, a failure proves that nothing was sent', () => {
     const full = await fullBacklog();
     const exchange = await upstream.send(post(full.origin), options({ upstream: planFor(full.origin, { connectTimeoutMs: 200 }) }));
     expect(exchange).toEqual(failure('connect_timeout', false));
-    expect(exchange.ms).toBeLessThan(1500);
+    expect(exchange.ms).toBeLessThan(10_000);
     await full.release();
   });
 
@@ -74,7 +78,7 @@ describe('before a byte leaves, a failure proves that nothing was sent', () => {
     const sendOptions = options({ upstream: planFor(full.origin, { connectTimeoutMs: 10_000 }), deadlineMs: 150 });
     const exchange = await upstream.send(post(full.origin), sendOptions);
     expect(exchange).toEqual(failure('deadline', false));
-    expect(exchange.ms).toBeLessThan(1000);
+    expect(exchange.ms).toBeLessThan(5_000); // not that of the connection
     expect(await full.release()).not.toContain(sendOptions.attempt);
   });
 
@@ -176,10 +180,10 @@ describe('once bytes may have left, a failure never claims the opposite', () => 
 
   it('a head that never comes', async () => {
     server.onRequest = () => {};
-    const exchange = await postAndAudit({ deadlineMs: 150 });
+    const exchange = await postAndAudit({ deadlineMs: 1_000 });
     expect(exchange).toEqual(failure('deadline', true));
-    expect(exchange.ms).toBeGreaterThanOrEqual(145);
-    expect(exchange.ms).toBeLessThan(1500);
+    expect(exchange.ms).toBeGreaterThanOrEqual(990);
+    expect(exchange.ms).toBeLessThan(10_000);
   });
 
   it('a head that drips in for ever, header by header', async () => {
@@ -188,7 +192,7 @@ describe('once bytes may have left, a failure never claims the opposite', () => 
       const drip = setInterval(() => socket.write('x-drip: 1\r\n'), 20);
       socket.on('close', () => clearInterval(drip));
     };
-    expect(await postAndAudit({ deadlineMs: 200 })).toEqual(failure('deadline', true));
+    expect(await postAndAudit({ deadlineMs: 1_000 })).toEqual(failure('deadline', true));
   });
 
   it('an answer that is not HTTP, and one whose head is too large', async () => {
@@ -201,10 +205,14 @@ describe('once bytes may have left, a failure never claims the opposite', () => 
   });
 
   it('a shutdown waits for what is in flight', async () => {
-    server.onRequest = ({ socket }) => setTimeout(() => reply(socket, '{"late":1}'), 100);
+    let arrived: (socket: Socket) => void = () => undefined;
+    const socket = new Promise<Socket>((resolve) => { arrived = resolve; });
+    server.onRequest = (request) => arrived(request.socket);
     const pending = postAndAudit();
-    await sleep(40);
-    await upstream.close();
+    const held = await socket;
+    const closed = upstream.close();
+    reply(held, '{"late":1}');
+    await closed;
     expect(await pending).toMatchObject({ kind: 'response', body: { json: { late: 1 } } });
   });
 });
@@ -270,10 +278,11 @@ describe('marks belong to their own attempt', () => {
   it('50 at once, half withheld in the queue and half cut after arrival: each is told apart', async () => {
     const plan = planFor(server.origin, { concurrency: 3 });
     server.onRequest = ({ socket, body }) => setTimeout(() => {
-      if ((JSON.parse(body) as { n: number }).n % 4 === 0) socket.resetAndDestroy();
+      const { n } = JSON.parse(body) as { n: number };
+      if (n % 4 === 0 || n === 25) socket.resetAndDestroy();
       else reply(socket, body);
     }, 8);
-    const sends = Array.from({ length: 50 }, (_, n) => options({ upstream: plan, deadlineMs: n % 2 ? 3000 : 12 + n, attempt: `mixed-${n}-${Math.random()}` }));
+    const sends = Array.from({ length: 50 }, (_, n) => options({ upstream: plan, deadlineMs: n % 2 ? 60_000 : 12 + n, attempt: `mixed-${n}-${Math.random()}` }));
     const exchanges = await Promise.all(sends.map((sendOptions, n) => upstream.send(post(server.origin, `{"n":${n}}`), sendOptions)));
     await sleep(50);
     exchanges.forEach((exchange, n) => {
@@ -360,8 +369,8 @@ describe('what comes back', () => {
     server.onRequest = ({ socket }) => {
       socket.write(raw, 'latin1', () => {
         if (then === 'end') socket.end();
-        // The peer's kernel discards unread bytes on a reset, so let them be read.
-        if (then === 'reset') setTimeout(() => socket.resetAndDestroy(), 30);
+        // The peer's kernel discards unread bytes on a reset, so let them be read: by turns of the event loop, which both share.
+        if (then === 'reset') void turns(50).then(() => socket.resetAndDestroy());
       });
     };
     const exchange = await postAndAudit(overrides);
@@ -414,7 +423,7 @@ describe('what comes back', () => {
       });
     };
     expect(await postAndAudit()).toMatchObject({ status: 200, body: { unreadable: 'too_large' } });
-    expect(stopped).toBe(1);
+    await expect.poll(() => stopped).toBe(1);
   });
 
   it('a body that drips past the deadline: the status is known, the body is not, and the drip cannot extend it', async () => {
@@ -423,9 +432,9 @@ describe('what comes back', () => {
       const drip = setInterval(() => socket.write(' '), 20);
       socket.on('close', () => clearInterval(drip));
     };
-    const exchange = await postAndAudit({ deadlineMs: 200 });
+    const exchange = await postAndAudit({ deadlineMs: 1_000 });
     expect(exchange).toMatchObject({ kind: 'response', status: 200, body: { unreadable: 'deadline' } });
-    expect(exchange.ms).toBeLessThan(1500);
+    expect(exchange.ms).toBeLessThan(10_000);
   });
 
   it('a redirect is an answer, not an instruction', async () => {
@@ -477,6 +486,7 @@ async function fullBacklog() {
      server.listen({ port: 0, host: '127.0.0.1', backlog: 1 }, () => {
        parentPort.postMessage(server.address().port);
        setTimeout(() => {
+         parentPort.postMessage('asleep');
          Atomics.wait(workerData, 0, 0);
          setTimeout(() => parentPort.postMessage(Buffer.concat(received).toString('latin1')), 1500);
        }, 20);
@@ -484,12 +494,12 @@ async function fullBacklog() {
     { eval: true, workerData: gate },
   );
   const [port] = (await once(worker, 'message')) as [number];
-  await sleep(60);
+  await once(worker, 'message');
   const fillers: Socket[] = [];
   for (let stuck = false; !stuck;) {
     const filler = connect(port, '127.0.0.1').on('error', () => {});
     fillers.push(filler);
-    stuck = await Promise.race([once(filler, 'connect').then(() => false), sleep(150).then(() => true)]);
+    stuck = await Promise.race([once(filler, 'connect').then(() => false), sleep(700).then(() => true)]);
   }
   return {
     origin: `http://127.0.0.1:${port}`,
