@@ -42,9 +42,9 @@ describe('who may not see an order', () => {
       return JSON.stringify({ http, code, disposition, retry_after_ms });
     };
     const missing = await asked('O-999');
-    await house.shop.fault({ tool: 'issue_credit', kind: 'slow_reply', ms: 1500 });
+    await house.shop.fault({ tool: 'issue_credit', kind: 'slow_reply', ms: 4_000 });
     const running = agent.credit({ session_id: unique('s') });
-    await sleep(300);
+    await expect.poll(posts).toBe(1);
     expect(await asked('O-417')).toBe(missing);
     await running;
     await house.shop.fault({ tool: 'issue_credit', kind: 'drop_before_commit' });
@@ -75,8 +75,7 @@ describe('late evidence of a worker that lost its lease, after absence was prove
     const pending = agent.credit({ session_id, arguments: { order_id: 'O-420', amount: 55 } }, { prefer: 'wait=30' });
     while (!(await state())) await sleep(20); // the intent is durable
     await database.query('update operations set due_at = now() where session_id = $1', [session_id]);
-    for (let n = 0; n < 100 && (await state()).state !== 'rejected'; n++) await sleep(50);
-    expect((await state()).state).toBe('rejected');
+    await expect.poll(async () => (await state()).state).toBe('rejected');
     letGo();
     await pending;
     expect(await state()).toEqual({ state: 'review', reason: 'CONTRADICTED' });
@@ -124,8 +123,10 @@ describe('a guard key whose row was cleared away', () => {
     await credit(other.agent, 1);
     let letGo = (): void => undefined;
     hold = new Promise<void>((resolve) => { letGo = resolve; });
+    const looks = async (): Promise<number> => (await house.shop.books()).requests['GET /orders/{id}'] ?? 0;
+    const before = await looks();
     const deciding = credit(late.agent, 4000);
-    await sleep(300);
+    await expect.poll(looks).toBe(before + 1);
     await database.query(`delete from guards where operation_id is null`); // what recovery does to keys that are an hour old
     expect(await credit(other.agent, 4400)).toMatchObject({ disposition: 'executed' });
     hold = undefined;

@@ -115,7 +115,7 @@ describe('what it decides is what the gate decides', () => {
       const [result] = ran(JSON.stringify({ callgate_policy_cases: 1, cases: [row] }), policies);
       expect(result).toMatchObject({ problem: null, question: byGate.question });
       seen[byGate.allowed ? 'allow' : (byGate.question as 'tool' | 'resource')]++;
-    }), { numRuns: 400 });
+    }), { numRuns: 800 });
     for (const n of Object.values(seen)) expect(n).toBeGreaterThan(10);
   });
 });
