@@ -84,8 +84,8 @@ describe('kill -9 of the service, and another on its journal', () => {
   it('after accept_202: committed when it is due, not before and not twice, over as many kills as come', async () => {
     const shop = killable();
     await shop.start();
-    await shop.arm({ tool: 'issue_credit', kind: 'accept_202', ms: 2_500 });
-    const due = Date.now() + 2_500;
+    await shop.arm({ tool: 'issue_credit', kind: 'accept_202', ms: 12_000 });
+    const due = Date.now() + 12_000;
     expect((await shop.credit('k-1', { ifMatch: '"7"' })).status).toBe(202);
     for (let kills = 0; kills < 2; kills += 1) {
       await shop.kill();
@@ -106,14 +106,14 @@ describe('kill -9 of the service, and another on its journal', () => {
   it('before what it had accepted is due: overdue writes are decided before the first answer, in the order they were due', async () => {
     const shop = killable();
     await shop.start();
-    await shop.arm({ tool: 'issue_credit', kind: 'delay_commit', ms: 700 });
-    await shop.arm({ tool: 'issue_credit', kind: 'accept_202', ms: 500 });
+    await shop.arm({ tool: 'issue_credit', kind: 'delay_commit', ms: 4_000 });
+    await shop.arm({ tool: 'issue_credit', kind: 'accept_202', ms: 3_500 });
     const lost = shop.creditRaw('k-late', { amount: 3_000 });
     await expect.poll(async () => (await shop.books()).requests['POST /orders/{id}/credits']).toBe(1);
     expect((await shop.credit('k-early', { amount: 2_500 })).status).toBe(202);
     await shop.kill();
     expect((await lost).bytes).toBe(0);
-    await pause(750);
+    await pause(4_050);
     await shop.start();
     expect((await shop.books()).credits.map(({ key }) => key)).toEqual(['k-early']);
     const late = await shop.credit('k-late', { amount: 3_000 });
