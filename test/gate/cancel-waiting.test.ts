@@ -184,11 +184,12 @@ describe('a call that waits for its turn on an entity', () => {
         if (verdict) expect(verdict.code).toMatch(isCancelled[0] ? /^CANCELLED$/ : /^(TOO_LATE|OPERATION_NOT_FOUND)$/);
         if (isCancelled[0]) kept++; else sent++;
       }
-    }), { numRuns: 12, endOnFailure: true });
+    // In time for certain, and too late for certain, whatever the others come to on a busy machine.
+    }), { numRuns: 12, endOnFailure: true, examples: [[4_000, [-4_000, -4_000, -4_000], false, false], [40, [5_000, 5_000, 5_000], false, false]] });
     console.log(`${kept} were cancelled, ${sent} were sent`);
     expect(kept).toBeGreaterThan(0);
     expect(sent).toBeGreaterThan(0);
-  }, 120_000);
+  });
 });
 
 describe('a call that waits for its service', () => {
@@ -222,11 +223,11 @@ describe('a call that waits for its service', () => {
     expect(await behind).toMatchObject({ disposition: 'executed' });
     await first;
     expect(desk.effects.map(({ key }) => key)).not.toContain(id);
-  }, 60_000);
+  });
 
   it('for the end of a pause, and its client hangs up: nothing is written for it, then or afterwards', async () => {
     desk.mend();
-    desk.always = { status: 503, headers: { 'retry-after': '2' } };
+    desk.always = { status: 503, headers: { 'retry-after': '10' } };
     const session = unique('s');
     const gone = new AbortController();
     const waiting = fetch(`${open.agent.url}/v1/calls`, {
@@ -238,11 +239,11 @@ describe('a call that waits for its service', () => {
     gone.abort();
     await expect(waiting).rejects.toThrow();
     const receipts = async () => ((await open.control().get(`/v1/receipts?session_id=${session}`)) as unknown as { items: { disposition: string }[] }).items;
-    await until(async () => (await receipts()).length === 1, 1_500); // before the pause has ended
+    await until(async () => (await receipts()).length === 1, 9_000); // before the pause has ended
     expect(await receipts()).toMatchObject([{ disposition: 'cancelled' }]);
     // The pause is over, and the entity is free.
     await until(async () => (await open.agent.call({ session_id: unique('s'), call_id: 'c', tool: 'slow_ship', arguments: { id: 'item' } })).disposition === 'executed', 20_000);
     expect(desk.calls.filter(({ path }) => path === '/ships')).toHaveLength(1);
     expect(await receipts()).toHaveLength(1);
-  }, 60_000);
+  });
 });

@@ -9,7 +9,7 @@ import { until } from '../recovery/process.js';
 import { type Desk, type Desks, openDesks } from './desk.js';
 
 const failures = 5;
-const openMs = 600;
+const openMs = 2_000;
 const longMs = 60_000;
 
 let all: Desks;
