@@ -11,6 +11,8 @@
  * | 16 | `decision` |
  * | the rest | raw deflate (RFC 1951) of the canonical JSON of all other members, over the dictionary followed by `contextOf` the columns |
  *
+ * A member that is named as one apart and is not of its form (a read has no decision, arguments without sense no digest) is among the others.
+ *
  * Whoever has row and dictionary has the content for ever: nothing of this may change but under another number of the form.
  */
 import { inflateRawSync } from 'node:zlib';
@@ -30,7 +32,22 @@ const apart = [
 /** Damaged, or over another dictionary. */
 const longestContent = 64 * 1024 * 1024;
 
-export const apartNames: ReadonlySet<string> = new Set(apart.map(({ name }) => name));
+interface Apart { present: number; parts: Buffer[]; names: ReadonlySet<string> }
+
+/** What of a body is kept apart. */
+export function apartOf(body: JsonObject): Apart {
+  let present = 0;
+  const parts: Buffer[] = [];
+  const names = new Set<string>();
+  for (const { name, bit, to } of apart) {
+    const bytes = Object.hasOwn(body, name) ? to(body[name]) : null;
+    if (!bytes) continue;
+    present |= bit;
+    parts.push(bytes);
+    names.add(name);
+  }
+  return { present, parts, names };
+}
 
 /** What the columns of a receipt say: its content says the same. */
 export interface Head extends JsonObject {
@@ -38,18 +55,9 @@ export interface Head extends JsonObject {
   outcome: string | null; recorded_at: string;
 }
 
-/** @param rest the members that are neither the head's nor apart, in canonical form. @returns null where a member apart is not of its form */
-export function pack({ head, salt, body, rest }: { head: Head; salt: Buffer; body: JsonObject; rest: string }, dictionary: Indexed): Buffer | null {
-  let present = 0;
-  const parts: Buffer[] = [salt];
-  for (const { name, bit, to } of apart) {
-    if (!Object.hasOwn(body, name)) continue;
-    const bytes = to(body[name]);
-    if (!bytes) return null;
-    present |= bit;
-    parts.push(bytes);
-  }
-  return Buffer.concat([Buffer.of(form, present), ...parts, deflate(rest, contextOf(head), dictionary)]);
+/** @param rest the members that are neither the head's nor apart, in canonical form */
+export function pack({ head, salt, parted, rest }: { head: Head; salt: Buffer; parted: Apart; rest: string }, dictionary: Indexed): Buffer {
+  return Buffer.concat([Buffer.of(form, parted.present), salt, ...parted.parts, deflate(rest, contextOf(head), dictionary)]);
 }
 
 /** @returns the canonical text. @throws Error for bytes that are no such form, or that were made over another dictionary or head */

@@ -9,7 +9,7 @@ import { randomPiece } from '../random.js';
 import { timeOfId } from '../receipt-id.js';
 import type { Indexed } from './deflate.js';
 import { hex } from './operation-row.js';
-import { apartNames, type Head, pack, saltBytes } from './packed.js';
+import { apartOf, type Head, pack, saltBytes } from './packed.js';
 
 /** A dictionary that the ledger has, its digest as `digest` of a row is. */
 export interface KeptDictionary { readonly digest: string; readonly index: Indexed }
@@ -24,8 +24,9 @@ export function receiptRow(receipt: Receipt, over: KeptDictionary | null = null)
   };
   // Goes with the content when that is erased: what is left, its digest, cannot be tried against guesses.
   const salt = randomPiece(saltBytes);
-  const { text, rest, body } = storable({ ...head, salt: salt.toString('base64url') }, receipt.body);
-  const packed = over && pack({ head, salt, body, rest }, over.index);
+  const parted = apartOf(receipt.body);
+  const { text, rest } = storable({ ...head, salt: salt.toString('base64url') }, receipt.body, parted.names);
+  const packed = over && pack({ head, salt, parted, rest }, over.index);
   const smaller = packed && packed.length < text.length;
   return {
     tenant: head.tenant, id: head.id, kind: head.kind, operation_id: head.operation_id, session_id: head.session_id, intent_id: head.intent_id, principal: head.principal,
@@ -38,12 +39,11 @@ export function receiptRow(receipt: Receipt, over: KeptDictionary | null = null)
  * Text that an upstream sent and Postgres or canonical JSON cannot hold (lone surrogates; NUL is escaped by JSON and harmless)
  * becomes U+FFFD: a problem of storing a result must never change the outcome of a call. The head stands for itself, whatever the body says.
  */
-function storable(head: JsonObject, body: JsonObject): { text: string; rest: string; body: JsonObject } {
+function storable(head: JsonObject, body: JsonObject, apart: ReadonlySet<string>): { text: string; rest: string } {
   try {
-    return { ...canonicalTexts(head, body, apartNames), body };
+    return canonicalTexts(head, body, apart);
   } catch {
-    const mended = wellFormed(body) as JsonObject;
-    return { ...canonicalTexts(wellFormed(head) as JsonObject, mended, apartNames), body: mended };
+    return canonicalTexts(wellFormed(head) as JsonObject, wellFormed(body) as JsonObject, apart);
   }
 }
 

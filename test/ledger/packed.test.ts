@@ -92,6 +92,11 @@ describe('a packed receipt', () => {
     for (const body of [{ proposal_digest: null }, { proposal_digest: digest.toUpperCase() }, { decision: 'NOT_COMMITTED' }, { decision: { id: 'x' } }]) same(receipt(body as JsonObject));
   });
 
+  it('is packed too where nothing is of that form: the effect of a read, which no decision admitted, and a proposal whose arguments have no digest', () => {
+    const said = { attempts: [{ ms: 1, number: 1, outcome: 'committed' }], result: { text: 'committed' } };
+    for (const body of [{ decision: null }, { proposal_digest: null }, { decision: null, proposal_digest: `sha256:${'0f'.repeat(32)}` }]) expect(same(receipt({ ...said, ...body } as JsonObject))).toBe(true);
+  });
+
   it('mends lone halves of surrogate pairs as a whole one does, and holds a result of 64 KiB', () => {
     same(receipt({ lone: 'a\ud800b', ['k\udc00']: [{ '\ud800': '\udfff' }] }));
     expect(same(receipt({ result: { text: 'lorem ipsum '.repeat(5_461) } }))).toBe(true);
