@@ -15,6 +15,6 @@ export async function migrateDatabase(args: string[]): Promise<number> {
     console.log(`\`${values.grant}\` may do what a gateway does, and may not change or delete a receipt`);
   }
   const packing = await packReceipts(database.url, values['pack-receipts'] ?? false);
-  if (!packing) console.log('receipts are written whole: once every replica is of this version, `callgate migrate --pack-receipts`');
+  if (!packing) console.log('receipts or their chain are not kept in the short form yet: once every replica is of this version, `callgate migrate --pack-receipts`');
   return 0;
 }

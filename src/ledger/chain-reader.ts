@@ -1,21 +1,26 @@
 /** The chain of one tenant as an export has it: in pages, each of one snapshot, on the connections of those who browse. */
 import type { ExportLine } from '../chain/lines.js';
+import { origin } from '../chain/link.js';
 import type { ChainReader } from '../chain/sealer.js';
 import { type CheckpointRow, checkpointColumns, digest, toCheckpoint, toUnlinked } from './chain-row.js';
 import { contentColumns, type ContentRow, contentsOf, type NoContent } from './content.js';
 import type { ReadOf } from './pages.js';
 
-/** Each receipt is looked up by its key; as a join the whole table may be read for one page. */
+/**
+ * Each receipt is looked up by its key; as a join the whole table may be read for one page. What is before a link was kept with it by the version
+ * before, and is the link of the place before.
+ */
 const linksText = `
-select c.sequence::text as sequence, c.receipt_id, c.previous, c.link, ${contentColumns}
+select c.sequence::text as sequence, c.receipt_id, coalesce(c.previous, b.link) as previous, c.link, ${contentColumns}
 from receipt_chain c
+left join lateral (select p.link from receipt_chain p where c.previous is null and p.tenant = c.tenant and p.sequence = c.sequence - 1 limit 1) b on true
 left join lateral (select * from receipts r where r.tenant = c.tenant and r.id = c.receipt_id limit 1) r on true
 where c.tenant = $1 and c.sequence > $2 order by c.sequence limit $3`;
 
 const checkpointsText = `select ${checkpointColumns} from receipt_checkpoints k
 where k.tenant = $1 and k.sequence >= $2 and ($3::bigint is null or k.sequence <= $3) order by k.sequence`;
 
-type LinkRow = (ContentRow | (NoContent & { id: null })) & { sequence: string; receipt_id: string; previous: Buffer; link: Buffer };
+type LinkRow = (ContentRow | (NoContent & { id: null })) & { sequence: string; receipt_id: string; previous: Buffer | null; link: Buffer };
 
 export function openChainReader(read: ReadOf): ChainReader {
   return {
@@ -53,5 +58,5 @@ function receiptLine(row: LinkRow, body: string | null): ExportLine {
   const sequence = Number(row.sequence);
   const link = digest(row.link);
   if (row.id === null) return { type: 'gone', sequence, receipt_id: row.receipt_id, link };
-  return { type: 'receipt', header: { ...toUnlinked(row), previous: digest(row.previous), sequence }, link, body };
+  return { type: 'receipt', header: { ...toUnlinked(row), previous: row.previous === null ? origin.link : digest(row.previous), sequence }, link, body };
 }

@@ -44,9 +44,9 @@ from (select tenant from tenants limit $2) t
 cross join lateral (select c.sequence, c.link from receipt_chain c where c.tenant = t.tenant order by c.sequence desc limit 1) h
 left join lateral (select * from receipt_checkpoints k where k.tenant = t.tenant order by k.sequence desc limit 1) k on true`;
 
-/** Each looks up by key alone, whatever is known of the tables: as a join it may be planned as a scan of the whole chain. */
+/** Each looks up by its id alone, whatever is known of the tables: as a join it may be planned as a scan of the whole chain. */
 const unlinked = `
-left join lateral (select 1 as there from receipt_chain c where c.tenant = r.tenant and c.receipt_id = r.id limit 1) c on true
+left join lateral (select 1 as there from receipt_chain c where c.tenant is not distinct from r.tenant and c.receipt_id = r.id limit 1) c on true
 where c.there is null`;
 
 const everyText = `
@@ -85,7 +85,7 @@ const appendText = `
 with ${leaseAndEnds},
 appended as (
   insert into receipt_chain (tenant, sequence, receipt_id, previous, link)
-  select n.tenant, n.sequence, n.receipt_id, n.previous, n.link
+  select n.tenant, n.sequence, n.receipt_id, case when not exists (select from receipt_packing p where p.links) then n.previous end, n.link
   from json_to_recordset($4::json) as n (tenant text, sequence bigint, receipt_id text, previous bytea, link bytea)
   where exists (select 1 from lease) and n.tenant = any (array(select e.tenant from ending e where e.whole))
   order by n.tenant, n.sequence

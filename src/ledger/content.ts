@@ -36,7 +36,7 @@ export async function shownOf(client: Pick<pg.PoolClient, 'query'>, rows: readon
 
 /** All receipts of one operation, in their order. */
 export async function receiptsOf(client: pg.PoolClient, tenant: string, operationId: string): Promise<JsonObject[]> {
-  const { rows } = await client.query<ContentRow>(`select ${contentColumns} from receipts r where r.tenant = $1 and r.operation_id = $2 order by r.id`, [tenant, operationId]);
+  const { rows } = await client.query<ContentRow>(`select ${contentColumns} from receipts r where r.tenant is not distinct from $1 and r.operation_id = $2 order by r.id`, [tenant, operationId]);
   return shownOf(client, rows);
 }
 

@@ -79,7 +79,7 @@ const forgottenTexts = [
 const carryOutText = `
 with planned as materialized (
   select e.tenant, e.receipt_id from erasures e
-  where e.carried_out_at is null and exists (select 1 from receipt_chain c where c.tenant = e.tenant and c.receipt_id = e.receipt_id)
+  where e.carried_out_at is null and exists (select 1 from receipt_chain c where c.tenant is not distinct from e.tenant and c.receipt_id = e.receipt_id)
   order by e.planned_at limit ${noticesAtOnce}
   for update skip locked
 ),

@@ -22,7 +22,7 @@ const operations = (columns: string): List<OperationKey> => ({
 
 /** @param columns of receipts `r`, with `id`. @throws BadCursor, before anything is asked */
 export function listReceipts<Row extends ReceiptKey>(columns: string, filter: ReceiptFilter, ask: Ask): (client: pg.ClientBase) => Promise<Found<Row>> {
-  const { session_id, intent_id, outcome, disposition } = filter;
+  const { outcome, disposition } = filter;
   const cursor = filter.cursor ? readCursor('receipts', filter.cursor) : null;
   const to = filter.to ? firstIdAt(firstMillisecond(filter.to)) : null;
   const asked = {
@@ -31,8 +31,7 @@ export function listReceipts<Row extends ReceiptKey>(columns: string, filter: Re
   };
   const list = receipts(columns) as List<Row>;
   return async (client) => {
-    if (session_id !== undefined) return search(client, list, led(asked, 'session_id', session_id));
-    const ids = intent_id === undefined ? null : await named(client, ofIntent('id'), [ask.tenant, intent_id]);
+    const ids = await receiptsNamed(client, 'id', ask.tenant, filter);
     if (ids) return among(client, list, { ...asked, lead: null }, 'id', ids);
     if (outcome !== undefined && outcome !== 'committed') return search(client, list, led(asked, 'outcome', outcome, `outcome <> 'committed'`));
     if (disposition !== undefined && disposition !== 'executed') return search(client, list, led(asked, 'disposition', disposition, `disposition <> 'executed'`));
@@ -60,21 +59,20 @@ export function listOperations<Row extends OperationKey>(columns: string, filter
 }
 
 /** By the receipts of a session or an intent, of which every operation has one: an index of its own for each would be written twice for every write. */
-async function operationsNamed(client: pg.ClientBase, tenant: string, { session_id, intent_id, state }: OperationFilter): Promise<string[] | null> {
-  if (session_id !== undefined) {
-    const text = 'select operation_id as id from receipts where tenant = $1 and session_id >= $2 and session_id <= $2 order by session_id desc, id desc';
-    const ids = await named(client, text, [tenant, session_id]);
-    if (ids) return ids;
-  }
-  if (intent_id !== undefined) {
-    const ids = await named(client, ofIntent('operation_id'), [tenant, intent_id]);
-    if (ids) return ids;
-  }
-  if (state !== 'sending') return null;
+async function operationsNamed(client: pg.ClientBase, tenant: string, filter: OperationFilter): Promise<string[] | null> {
+  const ids = await receiptsNamed(client, 'operation_id', tenant, filter);
+  if (ids || filter.state !== 'sending') return ids;
   return named(client, `select operation_id as id from operations where tenant = $1 and effect <> 'none' and state in ('approved', 'sending', 'accepted', 'unknown', 'review')
     order by session_id`, [tenant]);
 }
 
+/** What the receipts of a session or of an intent have in that column. Neither index has more than the name: the receipts of one are few, and are put in order then. */
+async function receiptsNamed(client: pg.ClientBase, column: string, tenant: string, { session_id, intent_id }: ReceiptFilter): Promise<string[] | null> {
+  const ids = session_id === undefined ? null : await named(client, ofSession(column), [tenant, session_id]);
+  return ids ?? (intent_id === undefined ? null : named(client, ofIntent(column), [tenant, intent_id]));
+}
+
+const ofSession = (column: string): string => `select ${column} as id from receipts where tenant = $1 and session_id >= $2 and session_id <= $2 order by session_id`;
 const ofIntent = (column: string): string =>
   `select ${column} as id from receipts where tenant = $1 and intent_id <> '' and intent_id >= $2 and intent_id <= $2 order by intent_id`;
 

@@ -39,16 +39,16 @@ export async function migrate(url: string, folder: string): Promise<string[]> {
 }
 
 /**
- * Whether contents of receipts are packed; with `allowed` from now on, which is for ever: a replica of a version before 0020 takes them for erased.
- * The gateways find it within half a minute.
+ * Whether receipts and their chain are kept in the short forms; with `allowed` from now on, which is for ever: a replica of a version before 0020 takes a
+ * packed content for erased, and one before 0026 cannot read a link without the one before it. The gateways find it within half a minute.
  */
 export async function packReceipts(url: string, allowed: boolean): Promise<boolean> {
   const client = new pg.Client({ connectionString: url, connectionTimeoutMillis: 10_000, application_name: 'callgate-migrate' });
   client.on('error', () => undefined); // the statement that was under way fails too, and says it
   await client.connect();
   try {
-    if (allowed) await client.query('insert into receipt_packing (one) values (true) on conflict do nothing');
-    const { rows } = await client.query('select from receipt_packing');
+    if (allowed) await client.query('insert into receipt_packing (one, links) values (true, true) on conflict (one) do update set links = true');
+    const { rows } = await client.query('select from receipt_packing where links');
     return rows.length > 0;
   } finally {
     await client.end();

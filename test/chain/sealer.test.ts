@@ -1,12 +1,14 @@
 import fc from 'fast-check';
 import pg from 'pg';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import type { ExportLine } from '../../src/chain/lines.js';
 import { linkAfter, origin } from '../../src/chain/link.js';
 import type { Lease, Unsealed } from '../../src/chain/sealer.js';
+import { packReceipts } from '../../src/ledger/migrate.js';
 import { receiptRow } from '../../src/ledger/receipt-row.js';
 import type { Receipt } from '../../src/gate/ports.js';
 import { until } from '../recovery/process.js';
-import { type Chains, openChains, receipt } from './chains.js';
+import { type Chains, openChains, receipt, ring } from './chains.js';
 
 let chains: Chains;
 const clients: pg.Client[] = [];
@@ -221,5 +223,41 @@ describe('nothing that was forged is signed', () => {
     await sealer.once();
     expect(await sealed()).toHaveLength(1);
     expect((await chains.db.query('select 1 from receipt_checkpoints')).rows).toEqual([]);
+  });
+});
+
+/** A replica of the version before cannot read a link without the one before it: it would take a chain that is whole for one that is not, or none at all. */
+describe('what is before a link', () => {
+  it('is kept with it until the operator says that all replicas are new, and is the same to whoever reads then', async () => {
+    const seals = chains.sealer('one');
+    const kept = async (): Promise<boolean[]> => (await chains.db.query<{ kept: boolean }>(`select previous is not null as kept from receipt_chain where tenant = 't' order by sequence`)).rows.map((row) => row.kept);
+    await chains.db.query('update receipt_packing set links = false');
+    for (let n = 0; n < 3; n++) await chains.write([receipt('t', n)]);
+    await seals.once();
+    expect(await kept()).toEqual([true, true, true]);
+    expect(await packReceipts(chains.url, false)).toBe(false);
+    expect(await packReceipts(chains.url, true)).toBe(true);
+    for (let n = 3; n < 6; n++) await chains.write([receipt('t', n)]);
+    await seals.once();
+    expect(await kept()).toEqual([true, true, true, false, false, false]);
+    expect(await chains.verify('t')).toMatchObject({ receipts: 6, covered: { sequence: 6 } });
+    for (let after = 0; after < 6; after++) {
+      const [first] = (await chains.lines('t', after)).map((line) => JSON.parse(line) as ExportLine).filter((line) => line.type === 'receipt');
+      const [before] = after === 0 ? [] : (await chains.lines('t', after - 1)).map((line) => JSON.parse(line) as ExportLine).filter((line) => line.type === 'receipt');
+      expect(first?.header.previous).toBe(before?.link ?? origin.link);
+    }
+    const another = chains.sealer('two', { keys: ring });
+    await seals.stop();
+    await chains.write([receipt('t', 6)]);
+    await another.once();
+    expect(chains.alarms).toEqual([]);
+    expect(await chains.verify('t')).toMatchObject({ receipts: 7 });
+  });
+
+  it('is not there either where nothing was before: a new database keeps each link once', async () => {
+    await chains.write([receipt('t', 0), receipt('t', 1)]);
+    await chains.sealer('one').once();
+    expect((await chains.db.query('select previous from receipt_chain')).rows).toEqual([{ previous: null }, { previous: null }]);
+    expect(await chains.verify('t')).toMatchObject({ receipts: 2 });
   });
 });

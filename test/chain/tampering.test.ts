@@ -17,9 +17,10 @@ beforeAll(async () => {
 afterAll(() => chains.close());
 
 let tenants = 0;
-/** A chain of its own, sealed and signed in as many rounds as there are groups. */
+/** A chain of its own, sealed and signed in as many rounds as there are groups; of every other one each link is kept with the one before it, as the version before kept it. */
 async function ledger(groups: readonly number[]): Promise<{ tenant: string; receipts: number }> {
   const tenant = `t-${++tenants}`;
+  await db('update receipt_packing set links = $1', [tenants % 2 === 0]);
   let n = 0;
   for (const size of groups) {
     await chains.write(Array.from({ length: size }, () => receipt(tenant, n++)));
@@ -80,7 +81,7 @@ const tamperings: Record<string, Tampering> = {
   'edit content and digest': async (tenant, at) => editContent(tenant, await idAt(tenant, at), 1),
   'erase a content': async (tenant, at) => void (await db('update receipts set body = null where tenant = $1 and id = $2', [tenant, await idAt(tenant, at)])),
   'edit a link': async (tenant, at) => void (await db('update receipt_chain set link = sha256(link) where tenant = $1 and sequence = $2', [tenant, at])),
-  'edit what it says is before it': async (tenant, at) => void (await db('update receipt_chain set previous = sha256(previous) where tenant = $1 and sequence = $2', [tenant, at])),
+  'edit what it says is before it': async (tenant, at) => void (await db('update receipt_chain set previous = sha256(link) where tenant = $1 and sequence = $2', [tenant, at])),
   'remove a receipt': async (tenant, at) => void (await db('delete from receipts where tenant = $1 and id = $2', [tenant, await idAt(tenant, at)])),
   'remove a receipt and its link': async (tenant, at) => {
     await db('delete from receipts where tenant = $1 and id = $2', [tenant, await idAt(tenant, at)]);
