@@ -1,6 +1,6 @@
 /** Indexes taken from tables that are filled, and made again over what they hold then: as many as were there, valid and with their constraints. */
 
-/** A tree that grew by keys in no order has pages that are this full in the middle; one that is made over a full table would be a third smaller. */
+/** A tree that grew by keys in no order has pages that are this full in the middle; one that is made over a full table would be a third smaller. Hashes are no trees. */
 const grownFill = 70;
 
 /** @returns what `makeIndexes` needs, largest tables first as they are given */
@@ -36,7 +36,7 @@ export async function makeIndexes(connections, taken, isRandom) {
 
 async function makeIndex(client, { table, name, text, columns }, isRandom) {
   const first = columns.find((column) => column !== 'tenant');
-  const asGrown = first !== undefined && isRandom(table, first) && !/ WITH \(/.test(text);
+  const asGrown = first !== undefined && isRandom(table, first) && / USING btree /.test(text) && !/ WITH \(/.test(text);
   await client.query(asGrown ? text.replace(/( WHERE |$)/, ` WITH (fillfactor = ${grownFill})$1`) : text);
   if (asGrown) await client.query(`alter index ${name} reset (fillfactor)`);
 }

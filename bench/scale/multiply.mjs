@@ -176,7 +176,7 @@ function isRandom(seed, table, column) {
 /** Every receipt in its place, under links that nothing was hashed for: whoever seals goes on after the last one if that is signed. */
 async function chain(client) {
   const { rows } = await client.query(`select a.attname as name from pg_attribute a where a.attrelid = 'receipt_chain'::regclass and a.attnum > 0 and not a.attisdropped order by a.attnum`);
-  const of = { tenant: 'r.tenant', sequence: 'r.sequence', receipt_id: 'r.id', link: 'r.link', previous: `lag(r.link, 1, sha256('')) over (partition by r.tenant order by r.sequence)` };
+  const of = { tenant: 'r.tenant', sequence: 'r.sequence', receipt_id: 'r.id', link: 'r.link', previous: 'null::bytea' };
   const names = rows.map(({ name }) => name);
   await client.query(`begin; truncate receipt_chain, receipt_checkpoints;
     insert into receipt_chain (${names.join(', ')}) select ${names.map((name) => of[name]).join(', ')}
