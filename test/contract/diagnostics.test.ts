@@ -12,6 +12,7 @@ import { diagnosticHelp, diagnosticTexts, formatDiagnostics } from '../../src/co
 import { readSourceText } from '../../src/contract/load.js';
 import { broken, check, commands, examples, observedChange } from './broken.js';
 import { folderWith, mutated, retailFolder, retailText } from './fixture.js';
+import { cpuMs } from '../support/cpu.js';
 
 describe('every code', () => {
   test.each(broken)('$code: $what is reported at its line', ({ code, from, to, at, says }) => {
@@ -135,7 +136,7 @@ describe('a broken contract', () => {
       }),
       { numRuns: 60 },
     );
-  }, 30_000);
+  });
 });
 
 describe('files', () => {
@@ -144,9 +145,9 @@ describe('files', () => {
       'a: &a [x,x,x,x,x,x,x,x,x]',
       ...'bcdefgh'.split('').map((name, index) => `${name}: &${name} [${Array(9).fill(`*${'abcdefgh'[index]}`).join(',')}]`),
     ].join('\n');
-    const started = performance.now();
-    expect(diagnosticsOf(folderWith(bomb).dir).map(({ code }) => code)).toContain('CG003');
-    expect(performance.now() - started).toBeLessThan(1000);
+    let codes: string[] = [];
+    expect(cpuMs(() => { codes = diagnosticsOf(folderWith(bomb).dir).map(({ code }) => code); })).toBeLessThan(1000);
+    expect(codes).toContain('CG003');
   });
 
   test('JSON is read like YAML, with the same digest', () => {
