@@ -6,6 +6,7 @@
  */
 import type { OperationState } from '../model.js';
 import type { Found, Ledger, Reading, SessionStanding } from '../gate/ports.js';
+import { inParts } from './parts.js';
 import type { LaneStatement } from './pipeline.js';
 import { keptColumn } from './entity-states.js';
 import { hex, operationColumns, type OperationRow, toOperation } from './operation-row.js';
@@ -16,7 +17,7 @@ export type FindQuery = Parameters<Ledger['find']>[0];
 /** `Found`, before the operation that the call identity stands for is fetched, where it is another one. */
 export type FoundRow = Omit<Found, 'call'> & { callFingerprint: Buffer | null; callOperation: string | null };
 
-/** What only some look-ups ask for, with whom the others share a flush: a part of the statement that none of them needs costs as much to begin as a small statement. */
+/** What only some look-ups ask for, with whom the others share a flush. */
 interface Part { columns: string; joins?: string; isAskedBy(query: FindQuery): boolean }
 
 const parts: Readonly<Record<string, Part>> = {
@@ -84,8 +85,10 @@ left join session_refusals f on f.tenant = q.tenant and f.scope = coalesce('sess
 left join lateral (
   select * from operations o where o.tenant = q.tenant and o.identity = q.identity order by o.generation desc limit 1) o on true`;
 
-/** A text for each combination that occurs, by the name under which it is prepared. */
-const texts = new Map<string, string>();
+const find = inParts<string, FindQuery>(
+  'find', Object.fromEntries(Object.entries(parts).map(([part, { isAskedBy }]) => [part, isAskedBy])),
+  (has) => findText(Object.entries(parts).flatMap(([name, part]) => (has[name] ? [part] : []))),
+);
 
 export function findStatement(queries: FindQuery[]): LaneStatement {
   const rows = queries.map((query, n) => ({
@@ -97,11 +100,7 @@ export function findStatement(queries: FindQuery[]): LaneStatement {
     purse: query.session?.purse ?? null, tool: query.session?.tool ?? null, read_key: query.readKey ? hex(query.readKey) : null,
     kept_services: (query.kept ?? []).map(({ service }) => service), kept_entities: (query.kept ?? []).map(({ entity }) => entity),
   }));
-  const asked = Object.entries(parts).filter(([, part]) => queries.some((query) => part.isAskedBy(query)));
-  const name = ['find', ...asked.map(([each]) => each)].join('_');
-  const text = texts.get(name) ?? findText(asked.map(([, part]) => part));
-  texts.set(name, text);
-  return { name, text, values: [JSON.stringify(rows)] };
+  return { ...find(queries), values: [JSON.stringify(rows)] };
 }
 
 /** @throws Error as of a write there: the connection is of no use, and another one may be */

@@ -7,7 +7,10 @@
 import pg from 'pg';
 
 export interface LaneStatement {
+  /** Of its rows. */
   name: string;
+  /** Under which this text is prepared, where there are several of that name. */
+  variant?: string;
   text: string;
   /** Text as Postgres reads it; a boolean is written out. */
   values: (string | boolean)[];
@@ -48,7 +51,7 @@ export class Pipeline implements pg.Submittable {
     }
   }
 
-  private send(connection: pg.Connection, { name, text, values }: LaneStatement): void {
+  private send(connection: pg.Connection, { name: rows, variant: name = rows, text, values }: LaneStatement): void {
     const known = this.prepared?.has(name) ?? false;
     const kept = this.prepared ? name : '';
     if (!known) {
@@ -83,7 +86,7 @@ export class Pipeline implements pg.Submittable {
   }
 
   handleCommandComplete(): void {
-    this.results.set(this.name, this.rows);
+    this.results.set(this.statement.name, this.rows);
     if (!this.described.has(this.name) && !this.prepared?.has(this.name)) this.described.set(this.name, nothing);
     this.rows = [];
     this.at++;
@@ -99,7 +102,11 @@ export class Pipeline implements pg.Submittable {
   }
 
   private get name(): string {
-    return (this.statements[this.at] as LaneStatement).name;
+    return this.statement.variant ?? this.statement.name;
+  }
+
+  private get statement(): LaneStatement {
+    return this.statements[this.at] as LaneStatement;
   }
 
   private get shape(): Shape {

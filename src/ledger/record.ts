@@ -5,13 +5,15 @@
 import type { Entry } from '../gate/ports.js';
 import { briefly } from './attempts.js';
 import { type Dictionaries, dictionaryId } from './dictionaries.js';
+import { type Has, inParts } from './parts.js';
 import type { LaneStatement } from './pipeline.js';
 import { answerPlace, hex } from './operation-row.js';
 import type { Sealer } from './seal.js';
 import { servedOf } from './served-contracts.js';
 
-const recordText = `
-with entry as materialized (
+type Part = 'made';
+
+const madeText = `entry as materialized (
   select * from json_to_recordset($1::json) as e (
     n integer, has_operation boolean, tenant text, operation_id text, identity bytea, generation integer, upstream_key text, effect text, state text, write_id uuid,
     attempts_brief text, outcome text, reason text, tool text, contract_version text, contract_digest text, catalogue_digest text, principal text,
@@ -32,31 +34,35 @@ inserted as (
   where e.has_operation
   order by e.tenant, e.operation_id
   on conflict do nothing
-  returning tenant, write_id
+  returning write_id
 ),
 stood as materialized (
-  select e.n from entry e
-  where not e.has_operation or exists (select 1 from inserted i where i.write_id = e.write_id)
+  select e.n, e.tenant, e.operation_id, e.write_id, not e.has_operation or e.write_id = any (array(select i.write_id from inserted i)) as stood
+  from entry e
 ),
-receipted as (
+`;
+
+const recordText = ({ made }: Has<Part>): string => `
+with ${made ? madeText : ''}receipted as (
   insert into receipts (
     tenant, id, kind, operation_id, session_id, intent_id, principal, tool, disposition, outcome, recorded_at, digest, body, packed, dictionary)
   select r.tenant, r.id, r.kind, r.operation_id, r.session_id, r.intent_id, r.principal, r.tool, r.disposition, r.outcome, r.recorded_at, r.digest, r.body,
     r.packed, ${dictionaryId('r.dictionary')}
   from json_to_recordset($2::json) as r (
     n integer, tenant text, id text, kind text, operation_id text, session_id text, intent_id text, principal text, tool text, disposition text,
-    outcome text, recorded_at timestamptz, digest bytea, body text, packed bytea, dictionary bytea)
-  where r.n in (select s.n from stood s)
+    outcome text, recorded_at timestamptz, digest bytea, body text, packed bytea, dictionary bytea)${made ? `
+  where r.n = any (array(select s.n from stood s where s.stood))` : ''}
   on conflict do nothing
 )
 select
-  e.n,
-  s.n is not null or coalesce(present.write_id = e.write_id, false) as stood,
+  s.n, ${made ? 's.stood or coalesce(present.write_id = s.write_id, false)' : 'true'} as stood,
   case when $3::boolean then set_config('synchronous_commit', 'off', true) end as relaxed
-from entry e
-left join stood s on s.n = e.n
-left join lateral (select o.write_id from operations o where o.tenant = e.tenant and o.operation_id = e.operation_id limit 1) present on true
-order by e.n`;
+from ${made ? `stood s
+left join lateral (select o.write_id from operations o where o.tenant = s.tenant and o.operation_id = s.operation_id limit 1) present on not s.stood` : `json_to_recordset($1::json) as s (n integer)`}
+order by s.n`;
+
+/** Refusals alone make no operation. */
+const record = inParts<Part, Entry>('record', { made: ({ operation }) => operation !== undefined }, recordText);
 
 export interface RecordResult { n: number; stood: boolean }
 
@@ -77,5 +83,5 @@ export function recordStatement(entries: Entry[], sealer: Sealer, dictionaries: 
       sealed_answer: o.answer ? hex(sealer.pack(JSON.stringify(o.answer), answerPlace(o.tenant, o.id))) : null,
     };
   });
-  return { name: 'record', text: recordText, values: [JSON.stringify(rows), JSON.stringify(receipts), relaxed] };
+  return { ...record(entries), values: [JSON.stringify(rows), JSON.stringify(receipts), relaxed] };
 }

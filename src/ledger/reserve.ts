@@ -23,20 +23,55 @@
  */
 import type { Intent, Reservation } from '../gate/ports.js';
 import { type Dictionaries, dictionaryId } from './dictionaries.js';
+import { type Has, inParts } from './parts.js';
 import type { LaneStatement } from './pipeline.js';
 import { answerPlace, hex, requestPlace } from './operation-row.js';
 import type { Sealer } from './seal.js';
 import { servedOf } from './served-contracts.js';
 
-const reserveText = `
+type Part = 'daily' | 'again' | 'called' | 'parked';
+
+/** What a call identity stood for when it was looked up is over. */
+const rebound = `update
+    set fingerprint = excluded.fingerprint, operation_id = excluded.operation_id, created_at = now(), again = null
+    where exists (
+      select 1 from candidate c where c.tenant = a.tenant and c.call_key = a.call_key and c.previous_operation = a.operation_id)`;
+
+const calledText = (again: boolean): string => `
+called as (
+  insert into calls as a (tenant, call_key, fingerprint, operation_id)
+  select f.tenant, f.call_key, f.fingerprint, f.operation_id
+  from fresh f
+  where f.call_key is not null
+  order by f.tenant, f.call_key
+  on conflict (tenant, call_key) do ${again ? rebound : 'nothing'}
+  returning a.operation_id
+),`;
+
+const askedText = `
+asked as (
+  insert into approvals (tenant, id, operation_id, tool, principal, session_id, rule, needed, digest, summary)
+  select
+    c.tenant, c.approval->>'id', c.operation_id, c.tool, c.principal, c.session_id, c.approval->>'by', (c.approval->>'needed')::integer, c.approval->>'digest',
+    c.approval->>'summary'
+  from candidate c
+  where c.approval is not null and c.write_id = any (array(select i.write_id from inserted i))
+),`;
+
+/** Of what is parked. */
+const expiresAt = `now() + (c.approval->>'expires_ms')::float8 * interval '1 ms'`;
+
+function reserveText({ daily, again, called, parked }: Has<Part>): string {
+  const sent = (value: string): string => (parked ? `case when c.approval is null then ${value} end` : value);
+  return `
 with candidate as materialized (
   select * from json_to_recordset($1::json) as c (
     n integer, tenant text, operation_id text, identity bytea, generation integer, after_committed boolean, upstream_key text, effect text, write_id uuid, owner text,
     attempt_id uuid, send_window_ms float8, lease_ms float8, reconcile_ms float8, tool text, contract_version text, contract_digest text,
     catalogue_digest text, principal text, subject text, purpose text, session_id text, turn_id text, intent_id text, call_id text,
-    fingerprint bytea, compensates text, sealed_request bytea, guard_keys text[], guard_epochs bigint[], budget_scope text, budget_quota integer, call_key bytea, previous_operation text,
-    receipt_id text, receipt_kind text, receipt_disposition text, receipt_outcome text, receipt_at timestamptz, receipt_digest bytea, receipt_body text, receipt_packed bytea, receipt_dictionary bytea,
-    approval json, sealed_answer bytea)
+    fingerprint bytea, compensates text, sealed_request bytea, guard_keys text[], guard_epochs bigint[], budget_scope text, call_key bytea, previous_operation text,
+    receipt_id text, receipt_kind text, receipt_disposition text, receipt_outcome text, receipt_at timestamptz, receipt_digest bytea, receipt_body text, receipt_packed bytea, receipt_dictionary bytea${parked ? `,
+    approval json, sealed_answer bytea` : ''})
 ),
 purse as materialized (
   select b.tenant, b.scope, b.quota, b.used
@@ -47,17 +82,17 @@ purse as materialized (
   for update
 ),
 fresh as materialized (
-  select c.*
+  select c.n, c.tenant, c.operation_id, c.write_id, c.send_window_ms, c.guard_keys, c.call_key, c.fingerprint, c.budget_scope
   from candidate c
   left join lateral (
-    select 1 as there from operations o where o.tenant = c.tenant and o.identity = c.identity and o.generation = c.generation limit 1) same on true
+    select 1 as there from operations o where o.tenant = c.tenant and o.identity = c.identity and o.generation = c.generation limit 1) same on true${again ? `
   left join lateral (
-    select o.state from operations o where o.tenant = c.tenant and o.identity = c.identity and o.generation = c.generation - 1 limit 1) last on true
+    select o.state from operations o where o.tenant = c.tenant and o.identity = c.identity and o.generation = c.generation - 1 limit 1) last on true` : ''}${daily ? `
   left join lateral (
-    select 1 as there from sessions s where c.budget_scope like 'principal:%' and s.tenant = c.tenant and s.session_id = c.session_id limit 1) created on true
+    select 1 as there from sessions s where c.budget_scope like 'principal:%' and s.tenant = c.tenant and s.session_id = c.session_id limit 1) created on true` : ''}
   where (select count(*) from purse) >= 0 and clock_timestamp() < now() + c.send_window_ms * interval '1 ms'
-    and same.there is null and created.there is null
-    and (c.generation = 1 or last.state in ('rejected', 'failed', 'rate_limited', 'cancelled', 'abandoned') or last.state = 'committed' and c.after_committed)
+    and same.there is null${daily ? ' and created.there is null' : ''}${again ? `
+    and (c.generation = 1 or last.state in ('rejected', 'failed', 'rate_limited', 'cancelled', 'abandoned') or last.state = 'committed' and c.after_committed)` : ''}
 ),
 claimed as (
   insert into guards as g (tenant, guard_key, operation_id, write_id)
@@ -70,42 +105,29 @@ claimed as (
       select 1 from candidate c cross join lateral unnest(c.guard_keys, c.guard_epochs) as k (guard_key, epoch)
       where c.write_id = excluded.write_id and k.guard_key = g.guard_key and k.epoch = g.epoch)
   returning g.write_id
-),
-called as (
-  insert into calls as a (tenant, call_key, fingerprint, operation_id)
-  select f.tenant, f.call_key, f.fingerprint, f.operation_id
-  from fresh f
-  where f.call_key is not null
-  order by f.tenant, f.call_key
-  on conflict (tenant, call_key) do update
-    set fingerprint = excluded.fingerprint, operation_id = excluded.operation_id, created_at = now(), again = null
-    where exists (
-      select 1 from candidate c where c.tenant = a.tenant and c.call_key = a.call_key and c.previous_operation = a.operation_id)
-  returning a.operation_id
-),
+),${called ? calledText(again) : ''}
 whole as materialized (
-  select f.*, p.quota, p.used, f.approval is not null as parked, now() + (f.approval->>'expires_ms')::float8 * interval '1 ms' as expires_at, row_number() over (partition by f.tenant, f.budget_scope order by f.n) as place
+  select f.n, f.write_id, f.send_window_ms, f.budget_scope, p.quota, p.used, row_number() over (partition by f.tenant, f.budget_scope order by f.n) as place
   from fresh f
   left join purse p on p.tenant = f.tenant and p.scope = f.budget_scope
-  where cardinality(array_positions(array(select k.write_id from claimed k), f.write_id)) = cardinality(f.guard_keys)
-    and (f.call_key is null or f.operation_id = any (array(select d.operation_id from called d)))
+  where cardinality(array_positions(array(select k.write_id from claimed k), f.write_id)) = cardinality(f.guard_keys)${called ? `
+    and (f.call_key is null or f.operation_id = any (array(select d.operation_id from called d)))` : ''}
 ),
 inserted as (
   insert into operations (
     tenant, operation_id, identity, generation, upstream_key, effect, state, write_id, owner, due_at, attempt_id, first_sent_at, send_by,
     reconcile_by, tool, contract_version, contract_digest, catalogue_digest, principal, subject, purpose, session_id, turn_id, intent_id,
-    call_id, fingerprint, compensates, budget_scope, decision_receipt, sealed_request, approval_id, expires_at, sealed_answer, served)
+    call_id, fingerprint, compensates, budget_scope, decision_receipt, sealed_request, served${parked ? ', approval_id, expires_at, sealed_answer' : ''})
   select
-    w.tenant, w.operation_id, w.identity, w.generation, w.upstream_key, w.effect, case when w.parked then 'parked' else 'sending' end, w.write_id,
-    case when not w.parked then w.owner end,
-    case when w.parked then w.expires_at else now() + w.lease_ms * interval '1 ms' end,
-    case when not w.parked then w.attempt_id end, case when not w.parked then now() end, case when not w.parked then now() + w.send_window_ms * interval '1 ms' end,
-    case when not w.parked then now() + w.reconcile_ms * interval '1 ms' end, w.tool, w.contract_version, w.contract_digest, w.catalogue_digest, w.principal, w.subject,
-    w.purpose, w.session_id, w.turn_id, w.intent_id, w.call_id, w.fingerprint, w.compensates, w.budget_scope, w.receipt_id, w.sealed_request,
-    w.approval->>'id', w.expires_at, w.sealed_answer, ${servedOf('w')}
-  from whole w
-  where (w.budget_scope is null or w.used + w.place <= w.quota) and clock_timestamp() < now() + w.send_window_ms * interval '1 ms'
-  order by w.tenant, w.operation_id
+    c.tenant, c.operation_id, c.identity, c.generation, c.upstream_key, c.effect, ${parked ? `case when c.approval is null then 'sending' else 'parked' end` : `'sending'`}, c.write_id,
+    ${sent('c.owner')}, ${parked ? `coalesce(${expiresAt}, now() + c.lease_ms * interval '1 ms')` : `now() + c.lease_ms * interval '1 ms'`},
+    ${sent('c.attempt_id')}, ${sent('now()')}, ${sent(`now() + c.send_window_ms * interval '1 ms'`)}, ${sent(`now() + c.reconcile_ms * interval '1 ms'`)},
+    c.tool, c.contract_version, c.contract_digest, c.catalogue_digest, c.principal, c.subject, c.purpose, c.session_id, c.turn_id, c.intent_id,
+    c.call_id, c.fingerprint, c.compensates, c.budget_scope, c.receipt_id, c.sealed_request, ${servedOf('c')}${parked ? `, c.approval->>'id', ${expiresAt}, c.sealed_answer` : ''}
+  from candidate c
+  where c.n = any (array(
+    select w.n from whole w where (w.budget_scope is null or w.used + w.place <= w.quota) and clock_timestamp() < now() + w.send_window_ms * interval '1 ms'))
+  order by c.tenant, c.operation_id
   on conflict do nothing
   returning tenant, write_id, budget_scope
 ),
@@ -123,19 +145,11 @@ receipted as (
   insert into receipts (
     tenant, id, kind, operation_id, session_id, intent_id, principal, tool, disposition, outcome, recorded_at, digest, body, packed, dictionary)
   select
-    w.tenant, w.receipt_id, w.receipt_kind, w.operation_id, w.session_id, w.intent_id, w.principal, w.tool, w.receipt_disposition,
-    w.receipt_outcome, w.receipt_at, w.receipt_digest, w.receipt_body, w.receipt_packed, ${dictionaryId('w.receipt_dictionary')}
-  from whole w
-  where w.write_id = any (array(select i.write_id from inserted i))
-),
-asked as (
-  insert into approvals (tenant, id, operation_id, tool, principal, session_id, rule, needed, digest, summary)
-  select
-    w.tenant, w.approval->>'id', w.operation_id, w.tool, w.principal, w.session_id, w.approval->>'by', (w.approval->>'needed')::integer, w.approval->>'digest',
-    w.approval->>'summary'
-  from whole w
-  where w.parked and w.write_id = any (array(select i.write_id from inserted i))
-),
+    c.tenant, c.receipt_id, c.receipt_kind, c.operation_id, c.session_id, c.intent_id, c.principal, c.tool, c.receipt_disposition,
+    c.receipt_outcome, c.receipt_at, c.receipt_digest, c.receipt_body, c.receipt_packed, ${dictionaryId('c.receipt_dictionary')}
+  from candidate c
+  where c.write_id = any (array(select i.write_id from inserted i))
+),${parked ? askedText : ''}
 verdict as materialized (
   select
     c.n, c.tenant, c.operation_id, c.write_id, c.guard_keys, c.budget_scope,
@@ -152,6 +166,18 @@ from verdict v
 left join purse p on v.whole and p.tenant = v.tenant and p.scope = v.budget_scope
 left join lateral (select o.write_id from operations o where o.tenant = v.tenant and o.operation_id = v.operation_id limit 1) mine on not v.inserted
 order by v.n`;
+}
+
+/**
+ * `daily`: its session may have been created since, and pays then; `again`: a generation, or a call identity, that another operation had before;
+ * `called`: its call identity was not minted here; `parked`: until somebody approves it.
+ */
+const reserve = inParts<Part, Intent>('reserve', {
+  daily: ({ budget }) => budget?.scope.startsWith('principal:') ?? false,
+  again: ({ operation, alias }) => operation.generation > 1 || (alias?.previous ?? null) !== null,
+  called: ({ alias }) => alias !== null,
+  parked: ({ parked }) => parked !== undefined,
+}, reserveText);
 
 export interface ReserveRow {
   n: number; inserted: boolean; ours_already: boolean; fresh: boolean; guarded: boolean; claims: number; quota: number | null; used: number | null;
@@ -172,7 +198,7 @@ export function reserveStatement(intents: Intent[], sealer: Sealer, dictionaries
       session_id: operation.sessionId, turn_id: operation.turnId, intent_id: operation.intentId, call_id: operation.callId,
       fingerprint: hex(operation.fingerprint), compensates: operation.compensates ?? null,
       sealed_request: hex(sealer.pack(JSON.stringify(operation.dossier), requestPlace(operation.tenant, operation.id))),
-      guard_keys: intent.guardKeys, guard_epochs: intent.guardEpochs, budget_scope: intent.budget?.scope ?? null, budget_quota: intent.budget?.quota ?? null,
+      guard_keys: intent.guardKeys, guard_epochs: intent.guardEpochs, budget_scope: intent.budget?.scope ?? null,
       call_key: intent.alias ? hex(intent.alias.callKey) : null, previous_operation: intent.alias?.previous ?? null,
       receipt_id: receipt.id, receipt_kind: receipt.kind, receipt_disposition: receipt.disposition, receipt_outcome: receipt.outcome,
       receipt_at: receipt.recorded_at, receipt_digest: receipt.digest, receipt_body: receipt.body,
@@ -181,7 +207,7 @@ export function reserveStatement(intents: Intent[], sealer: Sealer, dictionaries
       sealed_answer: intent.parked ? hex(sealer.pack(JSON.stringify(intent.parked.answer), answerPlace(operation.tenant, operation.id))) : null,
     };
   });
-  return { name: 'reserve', text: reserveText, values: [JSON.stringify(rows)] };
+  return { ...reserve(intents), values: [JSON.stringify(rows)] };
 }
 
 /** @returns in the order of the intents, as `rows` are. */

@@ -12,11 +12,46 @@
 import type { Transition } from '../gate/ports.js';
 import { briefly } from './attempts.js';
 import { type Dictionaries, dictionaryId } from './dictionaries.js';
+import { type Has, inParts } from './parts.js';
 import type { LaneStatement } from './pipeline.js';
 import { answerPlace, hex } from './operation-row.js';
 import type { Sealer } from './seal.js';
 
-const transitionText = `
+type Part = 'reviewed' | 'unsent';
+
+const reviewedText = `,
+opened as (
+  insert into reviews (tenant, id, operation_id, tool, reason, deadline)
+  select d.tenant, d.review_id, d.operation_id, d.tool, d.reason, now() + d.review_ms * interval '1 ms'
+  from moved d
+  where d.review_id is not null
+),
+closed as (
+  update reviews r set
+    decision = d.decided->>'decision', decided_at = now(), decided_by = d.decided->>'by', decided_because = d.decided->>'because',
+    decision_receipt = d.decided->>'receipt'
+  from moved d
+  where d.decided is not null and r.tenant = d.tenant and r.id = d.decided->>'review'
+)`;
+
+const unsentText = `,
+unapproved as (
+  update approvals a set ended_by = d.approval_ended->>'by', ended_because = d.approval_ended->>'because', ended_at = now()
+  from moved d
+  where d.approval_ended is not null and a.tenant = d.tenant and a.operation_id = d.operation_id
+),
+refunded as (
+  update budgets b set used = greatest(0, b.used - c.n)
+  from (
+    select d.tenant, d.budget_scope, count(*)::integer as n
+    from moved d
+    where d.refund and d.budget_scope is not null
+    group by d.tenant, d.budget_scope
+  ) c
+  where b.tenant = c.tenant and b.scope = c.budget_scope and b.kind = 'executions'
+)`;
+
+const transitionText = ({ reviewed, unsent }: Has<Part>): string => `
 with move as materialized (
   select * from json_to_recordset($1::json) as m (
     n integer, tenant text, operation_id text, write_id uuid, wrote_by uuid, from_states text[], fence integer, to_state text,
@@ -57,8 +92,9 @@ moved as materialized (
   where o.tenant = m.tenant and o.operation_id = m.operation_id and o.fence = m.fence and o.state = any (m.from_states)
     and o.write_id <> m.write_id and (m.wrote_by is null or o.write_id = m.wrote_by) and (not m.unexpired or o.expires_at > clock_timestamp())
     and not (o.effect_seen and (m.send_attempt is not null and not m.resumes or m.to_state in ('rejected', 'failed', 'rate_limited', 'cancelled', 'abandoned')))
-  returning o.tenant, o.operation_id, o.session_id, o.intent_id, o.principal, o.tool, o.budget_scope, o.reason, m.n, m.settle, m.refund,
-    m.review_id, m.review_ms, m.decided, m.approval_ended, m.receipts
+  returning o.tenant, o.operation_id, o.session_id, o.intent_id, o.principal, o.tool, m.n, m.settle, m.receipts${reviewed ? `,
+    o.reason, m.review_id, m.review_ms, m.decided` : ''}${unsent ? `,
+    o.budget_scope, m.refund, m.approval_ended` : ''}
 ),
 receipted as (
   insert into receipts (
@@ -67,35 +103,7 @@ receipted as (
     r.packed, ${dictionaryId('r.dictionary')}
   from moved d cross join lateral json_to_recordset(d.receipts) as r (
     id text, kind text, disposition text, outcome text, recorded_at timestamptz, digest bytea, body text, packed bytea, dictionary bytea)
-),
-opened as (
-  insert into reviews (tenant, id, operation_id, tool, reason, deadline)
-  select d.tenant, d.review_id, d.operation_id, d.tool, d.reason, now() + d.review_ms * interval '1 ms'
-  from moved d
-  where d.review_id is not null
-),
-closed as (
-  update reviews r set
-    decision = d.decided->>'decision', decided_at = now(), decided_by = d.decided->>'by', decided_because = d.decided->>'because',
-    decision_receipt = d.decided->>'receipt'
-  from moved d
-  where d.decided is not null and r.tenant = d.tenant and r.id = d.decided->>'review'
-),
-unapproved as (
-  update approvals a set ended_by = d.approval_ended->>'by', ended_because = d.approval_ended->>'because', ended_at = now()
-  from moved d
-  where d.approval_ended is not null and a.tenant = d.tenant and a.operation_id = d.operation_id
-),
-refunded as (
-  update budgets b set used = greatest(0, b.used - c.n)
-  from (
-    select d.tenant, d.budget_scope, count(*)::integer as n
-    from moved d
-    where d.refund and d.budget_scope is not null
-    group by d.tenant, d.budget_scope
-  ) c
-  where b.tenant = c.tenant and b.scope = c.budget_scope and b.kind = 'executions'
-),
+)${reviewed ? reviewedText : ''}${unsent ? unsentText : ''},
 released as (
   update guards g set operation_id = null
   from (
@@ -106,13 +114,21 @@ released as (
     for update of h
   ) k
   where g.tenant = k.tenant and g.guard_key = k.guard_key
+),
+verdict as materialized (
+  select m.n, m.tenant, m.operation_id, m.write_id, m.n = any (array(select d.n from moved d)) as moved
+  from move m
 )
-select
-  m.n,
-  m.n = any (array(select d.n from moved d)) or coalesce(present.write_id = m.write_id, false) as moved
-from move m
-left join lateral (select o.write_id from operations o where o.tenant = m.tenant and o.operation_id = m.operation_id limit 1) present on true
-order by m.n`;
+select v.n, v.moved or coalesce(present.write_id = v.write_id, false) as moved
+from verdict v
+left join lateral (select o.write_id from operations o where o.tenant = v.tenant and o.operation_id = v.operation_id limit 1) present on not v.moved
+order by v.n`;
+
+/** `reviewed`: a review is opened or closed; `unsent`: what was reserved, or asked of a person, for what is never sent. */
+const transition = inParts<Part, Transition>('transition', {
+  reviewed: ({ review, decided }) => review !== undefined || decided !== undefined,
+  unsent: ({ refund, approvalEnded }) => (refund ?? false) || approvalEnded !== undefined,
+}, transitionText);
 
 export interface TransitionResult { n: number; moved: boolean }
 
@@ -140,5 +156,5 @@ export function transitionStatement(transitions: Transition[], sealer: Sealer, d
       receipts: [...(decided ? [decided.receipt] : []), ...(transition.receipt ? [transition.receipt] : [])].map((receipt) => dictionaries.row(receipt)),
     };
   });
-  return { name: 'transition', text: transitionText, values: [JSON.stringify(rows)] };
+  return { ...transition(transitions), values: [JSON.stringify(rows)] };
 }

@@ -63,7 +63,7 @@ describe('a look-up', () => {
     const prepared = new Set<string>();
     for (let mask = 1; mask < 2 ** names.length; mask++) {
       const beside = names.filter((_, n) => mask & (1 << n));
-      prepared.add(findStatement(beside.map((name) => asking[name] as FindQuery)).name);
+      prepared.add(findStatement(beside.map((name) => asking[name] as FindQuery)).variant as string);
       const together = await Promise.all(beside.map((name) => ledger.find(asking[name] as FindQuery)));
       expect(together.map((found, n) => [beside[n], timeless(found)])).toEqual(beside.map((name) => [name, alone.get(name)]));
     }

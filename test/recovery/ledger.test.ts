@@ -4,6 +4,7 @@ import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
 import { LedgerUnavailable } from '../../src/errors.js';
 import { approveStatement } from '../../src/ledger/approvals.js';
 import { Dictionaries } from '../../src/ledger/dictionaries.js';
+import type { Intent } from '../../src/gate/ports.js';
 import { takeStatement, witnessStatement } from '../../src/ledger/due.js';
 import { findStatement } from '../../src/ledger/find.js';
 import { moveStatement } from '../../src/ledger/entity-states.js';
@@ -234,8 +235,11 @@ describe('plans', () => {
     const seen = { tenant: 'acme', principal: 'p', subject: '', sessionId: 's', entity: 'order:1', version: '1', state: null };
     const session = { id: 's', own: 'own:s', task: 'session:s' };
     const dictionaries = new Dictionaries();
+    const all = { ...(meant[0] as Intent), parked: { asked: { id: 'apr_0', by: 'reviewer', needed: 1, digest: 'd', summary: 's' }, expiresMs: 1_000, answer: {} } as NonNullable<Intent['parked']> };
     const statements = [
       fundStatement([{ tenant: 'acme', scope: 'principal:p', quota: 10 }]),
+      reserveStatement(meant.map((one, n) => (n === 0 ? { ...all, operation: { ...all.operation, generation: 2 } } : one)), sealer, dictionaries),
+      transitionStatement(moves.map((move, n) => (n === 0 ? { ...move, refund: true, review } : move)), sealer, dictionaries),
       reserveStatement(meant, sealer, dictionaries), transitionStatement(moves, sealer, dictionaries), recordStatement([{ receipts: [receipt(null)] }], sealer, dictionaries),
       toldStatement([{ written: { operationId: 'op_plan-1', writeId: randomUUID() }, own: true, seen }]),
       moveStatement([{ tenant: 'acme', operationId: 'op_plan-1', writeId: randomUUID(), late: true, move: { service: 's', entity: 'e:1', from: 'A', to: 'B' } }]),
@@ -248,7 +252,7 @@ describe('plans', () => {
       uncallVain(meant, meant.map((_, n) => ({ n, inserted: false, ours_already: false, fresh: true, guarded: false, claims: 1, quota: 1, used: 0 }))),
       refuseStatement([{ receipt: receipt(null), charge: { session, tool: 't', limit: 3 } }], dictionaries), ...turnStatements([{ tenant: 'acme', session, turnId: 't', limit: 3 }]),
       repetitionStatement([{ repetition: { tenant: 'acme', key: Buffer.alloc(32), since: '' }, operation: { id: 'op_plan-1', writeId: randomUUID() } }]),
-    ].flatMap((statement) => statement ?? []);
+    ].flatMap((statement) => (statement ? [{ ...statement, name: statement.variant ?? statement.name }] : []));
     try {
       // Planned five times with values, then generically, all on empty tables: what is cached now is kept.
       for (const { name, text } of statements) await lane.query(`prepare ${name} as ${text}`);
