@@ -6,9 +6,7 @@ export default defineConfig({
     globalSetup: ['test/support/servers.ts'],
     pool: 'forks',
     maxWorkers: 2,
-    // What hangs hangs for ever: a machine that is twenty times as busy is no failure.
-    testTimeout: 120_000,
-    hookTimeout: 120_000,
-    expect: { poll: { timeout: 20_000 } },
+    testTimeout: 30_000,
+    hookTimeout: 60_000,
   },
 });

@@ -122,7 +122,7 @@ describe('case-18: the Redis lock ends before the work does', () => {
       const session = unique('s');
       const answers = Promise.all(both.map(({ agent }, n) => agent.credit({ session_id: session, call_id: `c-${n}` })));
       const others = Promise.all(both.map(({ agent }, n) => agent.credit({ session_id: session, call_id: `o-${n}`, arguments: { amount: 100 } })));
-      await until(async () => ((await house.shop.books()).requests[route] ?? 0) === 1, 20_000);
+      await until(async () => ((await house.shop.books()).requests[route] ?? 0) === 1, 5_000);
       for (let n = 0; n < 2; n++) {
         await probe.flushall();
         await new Promise((resolve) => setTimeout(resolve, 1_500));

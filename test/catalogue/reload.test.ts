@@ -111,7 +111,7 @@ describe('a changed contracts folder', () => {
     await house.shop.fault({ tool: 'issue_credit', kind: 'delay_commit', ms: 800 });
     const running = open.agent.credit({ session_id: unique('s'), arguments: { amount: 300 } });
     const { digest } = await status();
-    await expect.poll(async () => (await house.shop.books()).requests['POST /orders/{id}/credits'] ?? 0).toBe(1);
+    await expect.poll(async () => (await house.shop.books()).requests['POST /orders/{id}/credits'] ?? 0, { timeout: 5_000 }).toBe(1);
     writeFileSync(file, readFileSync(file, 'utf8').replace('version: 3.2.0', 'version: 3.3.0'));
     await until((now) => now.digest !== digest);
     expect(await running).toMatchObject({ disposition: 'executed', verified: true, contract: { version: '3.2.0' } });
@@ -155,7 +155,7 @@ describe('sets that were served before', () => {
     try {
       for (let n = 1; n <= 10; n++) {
         write(n);
-        await expect.poll(() => saved.size).toBe(n + 1);
+        await expect.poll(() => saved.size, { timeout: 5_000 }).toBe(n + 1);
         await expect.poll(() => contracts.served().catalogue.digest).toBe([...saved.keys()].at(-1));
       }
       for (const [n, digest] of [...saved.keys()].entries()) expect((await contracts.earlier(digest))?.tools.get('look')?.version).toBe(`1.0.${n}`);

@@ -76,7 +76,7 @@ describe('from the control plane to a proof on another machine', () => {
     expect(await exported('a.ndjson')).toMatchObject({ code: 0, out: expect.stringContaining('2 of them new') });
     expect(await verified('a.ndjson', '--known', known)).toMatchObject({ code: 0, out: expect.stringContaining('4 receipts') });
     expect(await verified('a.ndjson', '--known', known.replace(/.$/, (digit) => (digit === '0' ? '1' : '0')))).toMatchObject({ code: 1, out: expect.stringContaining('rewritten') });
-  });
+  }, 60_000);
 
   it('a file that was cut off anywhere goes on after its last whole receipt', async () => {
     await exported('whole.ndjson');
@@ -90,7 +90,7 @@ describe('from the control plane to a proof on another machine', () => {
       expect(readFileSync(file('cut.ndjson'), 'utf8').split('\n').filter((line) => !line.startsWith('{"type":"end"')).join('\n')).toBe(whole);
       expect(await verified('cut.ndjson')).toMatchObject({ code: 0 });
     }
-  });
+  }, 60_000);
 
   it('texts of a caller that read like lines, ends, headers or marks of an export are text in it', async () => {
     const [first = ''] = readFileSync(file('whole.ndjson'), 'utf8').split('\n');
@@ -105,7 +105,7 @@ describe('from the control plane to a proof on another machine', () => {
     const { rows: [row] } = await db.query(`select count(*)::integer as n from receipts where tenant = 'acme'`);
     expect([lines.filter((type) => type === 'receipt').length, lines.filter((type) => type === 'end').length]).toEqual([row.n, 1]);
     expect(await verified('hostile.ndjson')).toMatchObject({ code: 0, out: expect.stringContaining(`${row.n} receipts`) });
-  });
+  }, 60_000);
 
   it('names the first receipt that is not as it was written', async () => {
     const { rows: [row] } = await db.query(`select receipt_id from receipt_chain where tenant = 'acme' and sequence = 3`);
@@ -120,7 +120,7 @@ describe('from the control plane to a proof on another machine', () => {
     expect(found.code).toBe(1);
     expect(found.out).toContain(`BROKEN at sequence 3: the content of the receipt \`${row.receipt_id}\` was edited`);
     await edit(kept.body, kept.packed, kept.dictionary);
-  });
+  }, 30_000);
 
   it('is of the tenant of the key alone, and only for those who may read all of it', async () => {
     const other = open.as(house.keys.otherTenant);
@@ -131,7 +131,7 @@ describe('from the control plane to a proof on another machine', () => {
     expect(await exported('d.ndjson', house.keys.agent)).toMatchObject({ code: 1, error: expect.stringContaining('403') });
     expect(await exported('d.ndjson', 'cg_nobody')).toMatchObject({ code: 1, error: expect.stringContaining('401') });
     expect((await open.control(house.keys.auditor).get('/v1/receipts/export?after=x')).http).toBe(400);
-  });
+  }, 60_000);
 
   it('says in words what it cannot use', async () => {
     writeFileSync(file('mine.txt'), 'my diary');
@@ -142,7 +142,7 @@ describe('from the control plane to a proof on another machine', () => {
     expect(await callgate('receipts', 'verify', file('a.ndjson'), '--keys', file('mine.txt'))).toMatchObject({ code: 1, error: expect.stringContaining('no usable verification keys') });
     expect(await callgate('receipts', 'verify', file('a.ndjson'))).toMatchObject({ code: 2 });
     expect(await callgate('receipts', 'shred')).toMatchObject({ code: 2, error: expect.stringContaining('the verbs are') });
-  });
+  }, 60_000);
 
   it('what was signed before a rotation still holds after it', async () => {
     writeFileSync(file('set.json'), house.env['CALLGATE_SECRETS_SIGNING_KEYS'] as string);
@@ -156,7 +156,7 @@ describe('from the control plane to a proof on another machine', () => {
     expect(JSON.parse(readFileSync(file('keys.json'), 'utf8')).keys).toMatchObject([{ kid: 'first' }, { kid: 'second' }]);
     await exported('e.ndjson');
     expect(await verified('e.ndjson')).toMatchObject({ code: 0, out: expect.stringContaining('with the key second') });
-  });
+  }, 60_000);
 });
 
 /** A service that can be reached past the gateway makes every rule of the gateway optional. */
@@ -174,5 +174,5 @@ describe('reconcile', () => {
     const [lost, ...rest] = keys;
     expect(await reconciled(...rest)).toMatchObject({ code: 1, out: expect.stringMatching(new RegExp(`unknown to the service: ${lost} \\(issue_credit, committed; receipt rcp_`)) });
     expect(await reconciled('{"amount":1}')).toMatchObject({ code: 1, error: expect.stringContaining('line 1') });
-  });
+  }, 60_000);
 });

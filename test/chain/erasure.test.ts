@@ -92,7 +92,7 @@ describe('retention', () => {
     await db.query(`update operations set state = 'committed' where operation_id = $1`, [waiting.operation_id]);
     await gone(waiting.operation_id as string);
     expect(await verified()).toMatchObject({ erased: 4 });
-  });
+  }, 90_000);
 
   it('keeps what is younger', async () => {
     const { operation_id } = await credit('young', 130);
@@ -101,7 +101,7 @@ describe('retention', () => {
     await sealedAll();
     await retain(store.erasures, hour, () => false);
     expect(await bodies(operation_id as string)).not.toContain(null);
-  });
+  }, 30_000);
 });
 
 describe('erasure of a subject', () => {
@@ -120,7 +120,7 @@ describe('erasure of a subject', () => {
     expect(ids).toContain(other.receipts.decision);
     expect(await verified()).toMatchObject({ tenant: 'acme' });
     expect((await db.query(`select body from receipts where kind = 'erasure' and principal = 'dpo'`)).rows[0]?.body).not.toContain('C-17');
-  });
+  }, 60_000);
 });
 
 /** What is left of a person is what proves, and nothing that says who it was. */
@@ -162,7 +162,7 @@ describe('what is left of an erased person', () => {
     expect((await open.as(house.keys.otherSubject).get(`/v1/operations/${done.operation_id}`)).http).toBe(404);
     expect(await open.control().get(`/v1/operations/${done.operation_id}`)).toMatchObject({ subject: expect.stringMatching(/^erased:[\w-]{22}$/) as string });
     expect((await db.query(`select subject from untrusted_sessions where session_id = 's-person'`)).rows).toEqual([{ subject: '' }]);
-  });
+  }, 60_000);
 });
 
 /** Erasing must not become the way to make evidence disappear. */

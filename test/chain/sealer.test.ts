@@ -80,7 +80,7 @@ describe('every committed receipt gets one place, and keeps it', () => {
       if (committed.length > 0) expect(await chains.verify(tenant)).toMatchObject({ receipts: committed.length });
       expect(chains.alarms).toEqual([]);
     }), { numRuns: 25 });
-  });
+  }, 120_000);
 
   it('a decision stands before the effect that rests on it', async () => {
     const pair = [receipt('t', 1), receipt('t', 2)];
@@ -133,7 +133,7 @@ describe('the plan', () => {
     expect((await chains.db.query(`select count(*)::integer as n from receipt_chain`)).rows).toEqual([{ n: receipts }]);
     await until(async () => await looks() - before >= receipts, 20_000); // counts arrive with a delay
     expect(await looks() - before).toBeLessThan(4 * receipts);
-  });
+  }, 60_000);
 });
 
 /** Two sealers that both believed that they hold the lease would give one place to two receipts. */
@@ -147,7 +147,7 @@ describe('of several sealers one works', () => {
     await until(async () => { // its lease of a millisecond runs out
       await other.once();
       return (await sealed()).length === 1;
-    }, 20_000);
+    }, 5_000);
     await chains.write([receipt('t', 2)]);
     const { upTo } = await chain.look();
     const [late] = await chain.unsealed(null, upTo, null, 10);
@@ -186,7 +186,7 @@ describe('of several sealers one works', () => {
     expect(await sealed('u')).toHaveLength(300);
     expect(chains.alarms).toEqual([]);
     for (const tenant of ['t', 'u']) expect(await chains.verify(tenant)).toMatchObject({ receipts: 300 });
-  });
+  }, 60_000);
 });
 
 /** A sealer that signed what it finds would make every forgery true a few seconds later. */

@@ -163,7 +163,7 @@ describe('a change in the database is found by verification', () => {
       // Nothing before what was touched is blamed; where checkpoints were removed, all that they covered is in doubt.
       if (!what.startsWith('no checkpoint covers')) expect(sequence).toBeGreaterThanOrEqual(Math.min(place, elsewhere));
     }), { numRuns: name.startsWith('edit') ? 4 : 8 });
-  });
+  }, 120_000);
 
   it('a chain cut back to an earlier checkpoint is whole in itself, and is found by whoever knew more', async () => {
     const { tenant, receipts } = await ledger([4, 3, 5]);
@@ -252,5 +252,5 @@ describe('a change in the file of an export', () => {
       const spare = how.kind === 'drop' && (lines[at] as string).startsWith('{"type":"checkpoint"') && at < lines.length - 2;
       expect('what' in verifyLines(changed)).toBe(!spare);
     }), { numRuns: 2_000 });
-  });
+  }, 60_000);
 });

@@ -51,5 +51,5 @@ describe.each(Object.keys(turns) as (keyof Loops)[])('the loop for %s', (name) =
     expect(told).toContain('call_1');
     expect(told).toContain('receipt_id');
     expect((await at.house.shop.books()).credits.length).toBe(before + 1);
-  });
+  }, 90_000);
 });

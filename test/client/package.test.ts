@@ -26,7 +26,7 @@ describe('the package', () => {
     const [tarball] = readdirSync(folder).filter((name) => name.endsWith('.tgz'));
     // offline: it has no dependencies, so there is nothing to fetch
     execFileSync('npm', ['install', '--offline', '--no-audit', '--no-fund', join(folder, tarball as string)], { cwd: folder, stdio: 'pipe' });
-  });
+  }, 120_000);
 
   it('installs into an empty folder, brings nothing else, and works', async () => {
     expect(readdirSync(join(folder, 'node_modules')).filter((name) => !name.startsWith('.'))).toEqual(['callgate']);
@@ -40,7 +40,7 @@ describe('the package', () => {
     const options = ['--noEmit', '--strict', '--exactOptionalPropertyTypes', '--skipLibCheck', 'false', '--skipDefaultLibCheck', '--lib', 'es2022,dom', '--target', 'es2022',
       '--moduleResolution', resolution, '--module', resolution === 'bundler' ? 'esnext' : 'nodenext'];
     expect(compiled(options)).toBe('');
-  });
+  }, 120_000);
 
   it('uses nothing but what browsers and edge runtimes have', () => {
     const dist = join(folder, 'node_modules', 'callgate', 'dist');

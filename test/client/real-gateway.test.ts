@@ -22,7 +22,7 @@ describe('against a gateway', () => {
       expect(proxy.requests()).toBeGreaterThan(cuts.length);
       expect(await credits()).toBe(before + 1);
     }), { numRuns: 8, examples: [[['sent', 'answer']], [['before', 'request', 'sent']]] });
-  });
+  }, 120_000);
 
   it('the service loses its answer, the gateway’s is lost too: the same receipt for every asker', async () => {
     const before = await credits();
@@ -35,7 +35,7 @@ describe('against a gateway', () => {
     expect(await client(at.opened.gateway.agentUrl).operation(answer.operation_id ?? '')).toMatchObject({ disposition: 'executed', result: answer.result });
     expect(await client(at.opened.gateway.agentUrl).result(answer.operation_id ?? '')).toEqual(answer.result);
     expect(await credits()).toBe(before + 1);
-  });
+  }, 90_000);
 
   it('a caller who does not wait is told what is unknown, and the outcome when it asks for it', async () => {
     const before = await credits();
@@ -46,7 +46,7 @@ describe('against a gateway', () => {
     expect(await gate.operation(answer.operation_id ?? '', { waitMs: 60_000 })).toMatchObject({ disposition: 'executed', verified: true });
     expect(await gate.cancel(answer.operation_id ?? '')).toMatchObject({ code: 'TOO_LATE' });
     expect(await credits()).toBe(before + 1);
-  });
+  }, 90_000);
 
   it('a refusal is an answer, and is asked for once', async () => {
     const proxy = await cuttingProxy(at.opened.gateway.agentUrl);

@@ -136,7 +136,7 @@ describe('a broken contract', () => {
       }),
       { numRuns: 60 },
     );
-  });
+  }, 30_000);
 });
 
 describe('files', () => {

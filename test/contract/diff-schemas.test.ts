@@ -86,7 +86,7 @@ describe('schema changes', () => {
           expect(after.check(args)).toMatchObject({ ok: true });
         }
       }),
-      { numRuns: 150, examples: nested.map(([narrow, wide, value]) => [[narrow, wide], thirty(value)]) },
+      { numRuns: 400, examples: nested.map(([narrow, wide, value]) => [[narrow, wide], thirty(value)]) },
     );
     expect(compared).toBeGreaterThan(40);
   });
@@ -102,7 +102,7 @@ describe('schema changes', () => {
           expect(before(result)).not.toBeNull();
         }
       }),
-      { numRuns: 150, examples: nested.map(([narrow, wide, value]) => [[wide, narrow], thirty(value)]) },
+      { numRuns: 400, examples: nested.map(([narrow, wide, value]) => [[wide, narrow], thirty(value)]) },
     );
     expect(compared).toBeGreaterThan(40);
   });

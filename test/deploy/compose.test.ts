@@ -128,7 +128,7 @@ describe('the database that it sets up', () => {
     open = await openGateway(house, { DATABASE_URL: as(postgres, 'gateway') });
     gateway = new pg.Client({ connectionString: as(postgres, 'gateway') });
     await gateway.connect();
-  });
+  }, 120_000);
   afterAll(async () => {
     await open.gateway.close();
     await gateway.end();
@@ -172,7 +172,7 @@ describe('the database that it sets up', () => {
     expect(await other.agent.credit({ arguments: { amount: 301 } })).toMatchObject({ disposition: 'executed' });
     expect(await open.agent.credit({ session_id: 's-cut', arguments: { amount: 302 } })).toMatchObject({ http: 503, code: 'UNAVAILABLE' });
     await other.gateway.close();
-  });
+  }, 60_000);
 
   it('is not given the owner’s password where agents can reach', () => {
     for (const [name, { environment = {} }] of services) {

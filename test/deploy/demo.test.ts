@@ -29,7 +29,7 @@ describe('the demonstration', () => {
     expect(stdout).not.toContain('undefined');
     expect(readdirSync(folder)).toEqual([]);
     rmSync(folder, { recursive: true });
-  });
+  }, 70_000);
 
   it('fails when the books do not show two credits and one', () => {
     const one = [credit('a')];

@@ -6,7 +6,7 @@ import { anchors, page } from './pages.js';
 
 it('docs/diagnostics.md: each code with what the compiler really says of an example', async () => {
   await expect(diagnosticsPage()).toMatchFileSnapshot(projectFile('docs', 'diagnostics.md'));
-});
+}, 120_000);
 
 it('every diagnostic leads to its place on that page', () => {
   const known = anchors(page('docs/diagnostics.md').text);

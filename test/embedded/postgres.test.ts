@@ -31,7 +31,7 @@ async function killWithoutGoodbye(launched: Launched): Promise<void> {
 
 /** An orphan stays a zombie until process 1 collects it. */
 async function expectGone(pid: number): Promise<void> {
-  await vi.waitFor(() => expect(isAlive(pid)).toBe(false), { timeout: 20_000 });
+  await vi.waitFor(() => expect(isAlive(pid)).toBe(false), { timeout: 5_000 });
 }
 
 /** Whoever owns the files, a start, a write, a stop and a second start work in these surroundings. */
@@ -153,7 +153,7 @@ const draftIn = async (folder: string): Promise<string | undefined> => (await re
 test('a first start that was killed half-way leaves nothing in the way of the next', async () => {
   const dataDir = freshFolder();
   const cut = launch(workshop, { dataDir }).catch(() => undefined);
-  await vi.waitFor(async () => expect(await draftIn(dataDir)).toBeDefined(), { interval: 5, timeout: 20_000 });
+  await vi.waitFor(async () => expect(await draftIn(dataDir)).toBeDefined(), { interval: 5, timeout: 10_000 });
   const draft = (await draftIn(dataDir))!;
   process.kill(Number(draft.split('-')[1]), 'SIGKILL');
   await cut;

@@ -124,5 +124,5 @@ test('killing it with -9 kills the command, so that nothing keeps the ports', as
   const { child, line } = start('node', '-e', counting);
   const pid = Number(await line());
   child.kill('SIGKILL');
-  await vi.waitFor(() => expect(isAlive(pid)).toBe(false), { timeout: 20_000 });
+  await vi.waitFor(() => expect(isAlive(pid)).toBe(false), { timeout: 5_000 });
 });

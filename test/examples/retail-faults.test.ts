@@ -5,7 +5,7 @@ import { retail } from './retail.js';
 const shop = retail();
 const credits = async () => (await shop.books()).credits;
 const arrived = (n: number) =>
-  expect.poll(async () => (await shop.books()).requests['POST /orders/{id}/credits'], { interval: 10 }).toBe(n);
+  expect.poll(async () => (await shop.books()).requests['POST /orders/{id}/credits'], { timeout: 3_000, interval: 10 }).toBe(n);
 const pause = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms));
 
 describe('faults before the effect: none happened, and the same key executes afterwards', () => {
@@ -69,7 +69,7 @@ describe('faults after the effect: it happened once, and the same key replays', 
   it('slow_reply commits at once and answers after ms', async () => {
     await shop.arm({ tool: 'issue_credit', kind: 'slow_reply', ms: 2_000 });
     const slow = shop.credit('k-1').then((reply) => ({ ...reply, at: performance.now() }));
-    await expect.poll(credits, { interval: 10 }).toHaveLength(1);
+    await expect.poll(credits, { timeout: 1_950, interval: 10 }).toHaveLength(1);
     const committed = performance.now();
     const reply = await slow;
     expect(reply.status).toBe(201);
@@ -133,7 +133,7 @@ describe('faults with a late effect', () => {
     client.abort();
     await expect(given).rejects.toThrow('aborted');
     expect(await credits()).toEqual([]);
-    await expect.poll(credits, { interval: 20 }).toHaveLength(1);
+    await expect.poll(credits, { timeout: 3_000, interval: 20 }).toHaveLength(1);
   });
 
   it('accept_202 answers at once, commits after ms, and its key then gives the receipt', async () => {

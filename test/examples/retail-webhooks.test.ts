@@ -141,7 +141,7 @@ describe('the example and the gateway, end to end', () => {
     await tellGateway();
     await house.shop.fault({ tool: 'issue_credit', kind: 'accept_202', ms: 400 });
     const waiting = open.agent.credit({ session_id: unique('s'), call_id: 'c-1' });
-    await until(async () => (await house.shop.books()).requests['POST /orders/{id}/credits'] === 1, 20_000);
+    await until(async () => (await house.shop.books()).requests['POST /orders/{id}/credits'] === 1, 5_000);
     await fetch(`${house.service.url}/orders/O-417/credits`, {
       method: 'POST', headers: { authorization: `Bearer ${gatewayToken}`, 'idempotency-key': unique('k') }, body: JSON.stringify({ amount: 4_000, currency: 'GBP', customer_id: 'C-17' }),
     });

@@ -132,7 +132,7 @@ describe('whoever takes more than a share', () => {
     socket.destroy();
     await closed;
     expect(most - before).toBeLessThan(manyMiB);
-  });
+  }, 120_000);
 
   it('many that begin and do not go on are served around, and cut off in their time', async () => {
     const begun = ['POST /v1/calls HTTP/1.1\r\nhost: x\r\nx: ', 'G', '', `${bytesOf({ ...post('/v1/calls', proposal, house.keys.agent), body: '' }).toString('latin1')}{`];
@@ -149,5 +149,5 @@ describe('whoever takes more than a share', () => {
     clearInterval(dripping);
     expect(open.size).toBe(0);
     expect(held() - before).toBeLessThan(manyMiB);
-  });
+  }, 120_000);
 });

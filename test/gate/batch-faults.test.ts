@@ -144,4 +144,4 @@ it('kill -9 in the middle of a batch: sent again elsewhere, every call is one ef
   expect(house.till.on(sale)).toEqual(['create_transaction', 'charge_payment']);
   expect(house.till.effects.filter(({ id }) => id === doc).map(({ body }) => body['text'])).toEqual(['A', 'B']);
   expect(house.till.effects.filter(({ tool }) => tool === 'add_note')).toHaveLength(1);
-});
+}, 120_000);

@@ -71,7 +71,7 @@ describe('the order of writes on one entity', () => {
     const release = till().hold('write_doc');
     const answering = open.batches.batch([writeDoc(doc, 'A'), readDoc(doc), writeDoc(doc, 'B'), readDoc(other)]);
     const seen = till().requests.length;
-    await until(() => till().requests.slice(seen).filter((request) => request === 'GET doc').length >= 2 && till().requests.slice(seen).includes('write_doc'), 20_000);
+    await until(() => till().requests.slice(seen).filter((request) => request === 'GET doc').length >= 2 && till().requests.slice(seen).includes('write_doc'), 5_000);
     release();
     const answered = await answering;
     expect(dispositions(answered)).toEqual(['executed', 'executed', 'executed', 'executed']);
@@ -91,7 +91,7 @@ describe('the order of writes on one entity', () => {
     const release = till().hold('write_doc');
     const answering = open.batches.batch([{ tool: 'list_all', arguments: {} }, writeDoc(one, 'A'), writeDoc(two, 'A'), { tool: 'list_all', arguments: {} }]);
     const seen = till().requests.length;
-    await until(() => till().requests.slice(seen).filter((request) => request === 'write_doc').length === 2, 20_000); // both documents at once
+    await until(() => till().requests.slice(seen).filter((request) => request === 'write_doc').length === 2, 5_000); // both documents at once
     release();
     const answered = await answering;
     expect([answered.results[0]?.result, answered.results[3]?.result]).toEqual([{ effects: before }, { effects: before + 2 }]);
@@ -275,11 +275,11 @@ describe('one answer per call', () => {
     const gone = fetch(`${open.batches.url}/v1/batches`, {
       method: 'POST', signal: hangup.signal, body: JSON.stringify({ session_id: session, calls }), headers: { authorization: `Bearer ${open.batches.key}`, 'content-type': 'application/json' },
     });
-    await until(() => till().requests.slice(seen).filter((request) => request === 'write_doc').length === 2, 20_000);
+    await until(() => till().requests.slice(seen).filter((request) => request === 'write_doc').length === 2, 5_000);
     hangup.abort();
     await expect(gone).rejects.toThrow();
     release();
-    await until(() => till().on(doc).length === 2 && till().on(other).length === 1, 20_000);
+    await until(() => till().on(doc).length === 2 && till().on(other).length === 1, 5_000);
     expect(dispositions(await open.batches.batch(calls, { session_id: session }))).toEqual(['replayed', 'replayed', 'replayed']);
     expect([...till().on(doc), ...till().on(other)]).toHaveLength(3);
   });

@@ -189,7 +189,7 @@ describe('a call that waits for its turn on an entity', () => {
     console.log(`${kept} were cancelled, ${sent} were sent`);
     expect(kept).toBeGreaterThan(0);
     expect(sent).toBeGreaterThan(0);
-  });
+  }, 120_000);
 });
 
 describe('a call that waits for its service', () => {
@@ -223,7 +223,7 @@ describe('a call that waits for its service', () => {
     expect(await behind).toMatchObject({ disposition: 'executed' });
     await first;
     expect(desk.effects.map(({ key }) => key)).not.toContain(id);
-  });
+  }, 60_000);
 
   it('for the end of a pause, and its client hangs up: nothing is written for it, then or afterwards', async () => {
     desk.mend();
@@ -245,5 +245,5 @@ describe('a call that waits for its service', () => {
     await until(async () => (await open.agent.call({ session_id: unique('s'), call_id: 'c', tool: 'slow_ship', arguments: { id: 'item' } })).disposition === 'executed', 20_000);
     expect(desk.calls.filter(({ path }) => path === '/ships')).toHaveLength(1);
     expect(await receipts()).toHaveLength(1);
-  });
+  }, 60_000);
 });

@@ -44,7 +44,7 @@ describe('who may not see an order', () => {
     const missing = await asked('O-999');
     await house.shop.fault({ tool: 'issue_credit', kind: 'slow_reply', ms: 4_000 });
     const running = agent.credit({ session_id: unique('s') });
-    await expect.poll(posts).toBe(1);
+    await expect.poll(posts, { timeout: 5_000 }).toBe(1);
     expect(await asked('O-417')).toBe(missing);
     await running;
     await house.shop.fault({ tool: 'issue_credit', kind: 'drop_before_commit' });
@@ -75,7 +75,7 @@ describe('late evidence of a worker that lost its lease, after absence was prove
     const pending = agent.credit({ session_id, arguments: { order_id: 'O-420', amount: 55 } }, { prefer: 'wait=30' });
     while (!(await state())) await sleep(20); // the intent is durable
     await database.query('update operations set due_at = now() where session_id = $1', [session_id]);
-    await expect.poll(async () => (await state()).state).toBe('rejected');
+    await expect.poll(async () => (await state()).state, { timeout: 5_000 }).toBe('rejected');
     letGo();
     await pending;
     expect(await state()).toEqual({ state: 'review', reason: 'CONTRADICTED' });
@@ -126,7 +126,7 @@ describe('a guard key whose row was cleared away', () => {
     const looks = async (): Promise<number> => (await house.shop.books()).requests['GET /orders/{id}'] ?? 0;
     const before = await looks();
     const deciding = credit(late.agent, 4000);
-    await expect.poll(looks).toBe(before + 1);
+    await expect.poll(looks, { timeout: 5_000 }).toBe(before + 1);
     await database.query(`delete from guards where operation_id is null`); // what recovery does to keys that are an hour old
     expect(await credit(other.agent, 4400)).toMatchObject({ disposition: 'executed' });
     hold = undefined;

@@ -411,7 +411,7 @@ describe('many at once', () => {
   it('who runs out of patience behind another call on the same order is told to wait, and nothing of that call', async () => {
     await house.shop.fault({ tool: 'issue_credit', kind: 'slow_reply', ms: 4_000 });
     const slow = credit('c-1', { amount: 70 });
-    await expect.poll(async () => (await house.shop.books()).requests[creditRoute]).toBe(1);
+    await expect.poll(async () => (await house.shop.books()).requests[creditRoute], { timeout: 5_000 }).toBe(1);
     const waiting = await credit('c-2', { amount: 80 }, {}, agent, { prefer: 'wait=0' });
     expect(waiting).toMatchObject({ http: 409, disposition: 'in_progress', next_action: 'wait', operation_id: null, result: null });
     const same = await credit('c-3', { amount: 70 }, {}, agent, { prefer: 'wait=0' });

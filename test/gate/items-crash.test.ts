@@ -22,7 +22,7 @@ describe('items of a list under lost answers and kill -9', () => {
       CALLGATE_EXECUTION_PATIENCE: '3s', CALLGATE_LOG_LEVEL: 'fatal',
     });
     replicas = await Promise.all([spawnGateway(house, env()), spawnGateway(house, env())]);
-  });
+  }, 60_000);
   afterAll(async () => {
     for (const replica of replicas) await replica.kill9();
     await Promise.all([payouts.close(), house.close()]);

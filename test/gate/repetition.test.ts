@@ -22,7 +22,7 @@ const get = (n: number, session: string, more: object = {}): Promise<Sent> => ag
 
 describe('equal reads', () => {
   it.each([['minted', () => ({})], ['their own', (n: number) => ({ call_id: `c-${n}`, turn_id: `t-${n}` })]] as const)(
-    'case-37: 220 of them with %s ids over two replicas reach the service twice; the rest is told, and when it was observed', async (_, ids) => {
+    'case-37: 220 of them with %s ids over two replicas reach the service twice; the rest is told, and when it was observed', { timeout: 60_000 }, async (_, ids) => {
       const session = unique('s');
       const before = await reads();
       const began = Date.now();

@@ -155,10 +155,10 @@ describe('what changes about a settled call', () => {
     await until(async () => {
       await again();
       return (await digest()) !== before;
-    }, 20_000);
+    }, 5_000);
     expect(await again()).toMatchObject({ http: 404, code: 'NOT_FOUND', operation_id: null, result: null });
     writeFileSync(file, text);
-    await until(async () => (await digest()) === before, 20_000);
+    await until(async () => (await digest()) === before, 5_000);
     expect(await again()).toMatchObject({ disposition: 'replayed' });
   });
 
@@ -185,7 +185,7 @@ describe('what changes about a settled call', () => {
         expect(answer.result).toEqual(first.result);
         expect(sentAt - erased).toBeLessThan(1_000);
         return false;
-      }, 20_000);
+      }, 5_000);
     }
   });
 
@@ -223,7 +223,7 @@ describe('what changes about a settled call', () => {
       }
       expect(answer).toMatchObject({ disposition: 'replayed', operation_id: first.operation_id, result: first.result });
       expect(await one.agent.credit({ session_id: unique('s'), call_id: 'c-1', arguments: { amount: amount++ } })).toMatchObject({ http: 503, code: 'UNAVAILABLE' });
-      await until(async () => (await again()).http === 503, 20_000);
+      await until(async () => (await again()).http === 503, 5_000);
     } finally {
       away = false;
     }

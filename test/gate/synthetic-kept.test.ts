@@ -63,4 +63,4 @@ test('what the gateway decides is what both tables say together, for every actio
   for (let at = 0; at < all.length; at += 9) illegal += (await Promise.all(all.slice(at, at + 9).map((sequence) => play(spaces, sequence)))).reduce((sum, each) => sum + each, 0);
   expect(illegal).toBeGreaterThan(all.length);
   expect(illegal).toBeLessThan(all.length * length);
-});
+}, 120_000);

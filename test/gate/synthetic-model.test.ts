@@ -69,4 +69,4 @@ test('what the gateway decides is what the table says, for every action in every
     }
   }
   expect(calls).toBe(firsts.length * actions.length ** longest * longest);
-});
+}, 120_000);

@@ -131,9 +131,9 @@ describe('a certificate that is revoked', () => {
   ])('%s opens nothing any more, with whatever else it comes and over connections that are open; and another of the same names does', async (_, revoked) => {
     const kept = new Agent({ keepAlive: true, maxSockets: 1 });
     write(whole);
-    await expect.poll(() => call(url(), 'agent', { agent: kept }).then(({ status }) => status)).toBe(200);
+    await expect.poll(() => call(url(), 'agent', { agent: kept }).then(({ status }) => status), { timeout: 5_000 }).toBe(200);
     write(revoked);
-    await expect.poll(() => call(url(), 'agent').then(({ status }) => status)).toBe(401);
+    await expect.poll(() => call(url(), 'agent').then(({ status }) => status), { timeout: 5_000 }).toBe(401);
     expect(await call(url(), 'agent', { agent: kept })).toMatchObject({ status: 401, reused: true });
     expect(await call(url(), 'agent', { key: house.keys.agent })).toMatchObject({ status: 401, code: 'UNAUTHENTICATED' });
     expect(await call(url(), null, { key: house.keys.agent })).toMatchObject({ status: 200 });
@@ -143,14 +143,14 @@ describe('a certificate that is revoked', () => {
 
   it('or that is taken out of the table; and a table that cannot be used changes nothing, and is told once', async () => {
     write(whole);
-    await expect.poll(() => call(url(), 'agent').then(({ status }) => status)).toBe(200);
+    await expect.poll(() => call(url(), 'agent').then(({ status }) => status), { timeout: 5_000 }).toBe(200);
     write(`${whole}revoked: [{ serial: "no number" }]\n`);
-    await expect.poll(() => call(url(), 'agent').then(() => logged.filter((line) => line.includes('the changed file of certificates cannot be used')).length)).toBe(1);
+    await expect.poll(() => call(url(), 'agent').then(() => logged.filter((line) => line.includes('the changed file of certificates cannot be used')).length), { timeout: 5_000 }).toBe(1);
     rmSync(file);
-    await expect.poll(() => call(url(), 'agent').then(() => logged.filter((line) => line.includes('ENOENT')).length)).toBe(1);
+    await expect.poll(() => call(url(), 'agent').then(() => logged.filter((line) => line.includes('ENOENT')).length), { timeout: 5_000 }).toBe(1);
     expect(await call(url(), 'agent')).toMatchObject({ status: 200 });
     write('\n  - { match: { email: auditor@acme.test }, tenant: acme, principal: auditor, roles: [auditor] }\n');
-    await expect.poll(() => call(url(), 'agent').then(({ status }) => status)).toBe(401);
+    await expect.poll(() => call(url(), 'agent').then(({ status }) => status), { timeout: 5_000 }).toBe(401);
   });
 });
 

@@ -72,24 +72,22 @@ describe('with two replicas', () => {
     let lastTaken = 0;
     let over = false;
     const hammer = agents(key).map(async (agent) => {
-      while (!over) {
-        const asked = Date.now();
-        if ((await status(agent)) === 200) lastTaken = asked;
-      }
+      while (!over) if ((await status(agent)) === 200) lastTaken = performance.now();
     });
+    const began = performance.now();
     const { out } = await run('revoke', prefixOf(key));
-    const returned = Date.now();
+    const returned = performance.now();
     expect(out).toBe(`revoked: ${prefixOf(key)}`);
     for (let n = 0; n < 5; n++) expect(await Promise.all(agents(key).map(status))).toEqual([401, 401]);
     over = true;
     await Promise.all(hammer);
     expect(lastTaken).toBeGreaterThan(0);
-    expect(lastTaken).toBeLessThanOrEqual(returned);
+    expect(lastTaken).toBeLessThan(returned);
+    // the bound of `identity.key_cache`, and what the command itself takes
+    expect(lastTaken - began).toBeLessThan(1_000 + 1_000);
     expect(await Promise.all(agents(bystander).map(status))).toEqual([200, 200]);
     expect(await listed(key)).toMatchObject({ state: 'revoked', revoked_at: expect.stringMatching(/Z$/) });
     const when = (await listed(key))?.revoked_at;
-    // the bound of `identity.key_cache`, and until the revocation is there to be read
-    expect(lastTaken - Date.parse(when as string)).toBeLessThan(1_000 + 1_000);
     await run('revoke', prefixOf(key));
     expect((await listed(key))?.revoked_at).toBe(when);
     await expect(run('rotate', prefixOf(key))).rejects.toThrow('no key that is in force');
@@ -109,7 +107,7 @@ describe('with two replicas', () => {
     expect(Math.round((Date.parse(after.expires_at ?? '') - Date.parse(after.created_at)) / 86_400_000)).toBe(90);
 
     await client.query("update api_keys set expires_at = now() - interval '1 second' where prefix = $1", [prefixOf(old)]);
-    await expect.poll(() => Promise.all(agents(old).map(status))).toEqual([401, 401]);
+    await expect.poll(() => Promise.all(agents(old).map(status)), { timeout: 3_000 }).toEqual([401, 401]);
     expect(await Promise.all(agents(fresh).map(status))).toEqual([200, 200]);
   });
 
@@ -121,7 +119,7 @@ describe('with two replicas', () => {
     const { out: fresh } = await run('rotate', prefixOf(old), '--overlap', '0m');
     const again = await replicas[1]!.as(fresh).credit(call);
     expect(again).toMatchObject({ operation_id: first.operation_id, disposition: 'replayed' });
-    await expect.poll(() => Promise.all(agents(old).map(status))).toEqual([401, 401]);
+    await expect.poll(() => Promise.all(agents(old).map(status)), { timeout: 3_000 }).toEqual([401, 401]);
   });
 
   it('a rotation never lengthens the life of the old key, and a key without an end passes that on', async () => {

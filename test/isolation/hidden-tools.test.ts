@@ -84,7 +84,7 @@ describe('a tool that is not on the caller’s list', () => {
       }
     }
     if (door === '/v1/calls') await asBoth((session) => ({ path: door, body: { ...body(session, tool, {}), contract: '1.0.0', occurrence: 2, expected_version: 'x', idempotency_key: unique('k') } }));
-  });
+  }, 60_000);
 
   it.each([undefined, ...dialects])('is in no list of tools, and not counted: %s', async (dialect) => {
     const { body } = await asBoth(() => ({ path: `/v1/tools${dialect ? `?dialect=${dialect}` : ''}` }));

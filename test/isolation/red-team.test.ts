@@ -68,7 +68,7 @@ describe('a second effect', () => {
     expect(new Set(answers.map(({ disposition }) => disposition))).toEqual(new Set(['executed', 'replayed']));
     expect(new Set(answers.map(({ operation_id }) => operation_id)).size).toBe(1);
     expect((await books()).credits.filter((credit) => credit.amount === amount)).toHaveLength(1);
-  });
+  }, 60_000);
 
   type Move = { do: 'propose' | 'cancel' | 'tell' | 'decide'; door: number; spelling: number; replica: number; afterMs: number; prefer: string | null; hangsUpMs: number | null };
   const move: fc.Arbitrary<Move> = fc.record({
@@ -145,7 +145,7 @@ describe('a write that nobody approved', () => {
     await desk(0, keys.secondReviewer).post(path, decision(approval));
     expect(await at(1).settled(answer.operation_id as string)).toMatchObject({ outcome: 'committed' });
     expect((await books()).credits.filter((credit) => credit.amount === amount)).toHaveLength(1);
-  });
+  }, 60_000);
 
   it('is not what becomes of an approval by a body that says it is approved, by a key that stands for it, or by a smaller call under its ids', async () => {
     const key = unique('k');
@@ -161,7 +161,7 @@ describe('a write that nobody approved', () => {
     await desk(1, house.keys.application).post(`/v1/approvals/${approval.id}/decision`, decision(approval));
     expect(await at(0).settled(answer.operation_id as string)).toMatchObject({ outcome: 'committed', result: { amount: 2_601 } });
     expect((await books()).credits.filter(({ amount }) => amount === 7 || (amount > 2_600 && amount < 2_700)).map(({ amount }) => amount)).toEqual([2_601]);
-  });
+  }, 60_000);
 });
 
 describe('a budget larger than its own', () => {
@@ -183,7 +183,7 @@ describe('a budget larger than its own', () => {
     expect(dispositions.filter((one) => one === 'executed')).toHaveLength(3);
     expect((await books()).credits.filter(({ amount }) => amount >= base && amount < base + 24)).toHaveLength(3);
     amounts += 30;
-  });
+  }, 60_000);
 });
 
 /** Signed with a secret that is not the service's. */

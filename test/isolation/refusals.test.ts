@@ -60,7 +60,7 @@ beforeAll(async () => {
     { key: keys.otherTenant, order: 'O-900', application: applicationOfGlobex, tenant: 'globex', principal: 'agent-1', subject: 'C-90' },
   ]) as [Estate, Estate, Estate];
   open = await openGateway(house, { ...still, CALLGATE_CONTRACTS_FOLDER: estateContracts() }, noting);
-});
+}, 120_000);
 afterAll(async () => {
   await open.gateway.close();
   await database.end();
@@ -119,7 +119,7 @@ describe('an id of somebody else, and one that nobody has', () => {
       expect(one.sent).toEqual([]);
     }
     expect(await stored()).toEqual(before);
-  });
+  }, 120_000);
 
   it.each(secured.filter(({ plane, path, method }) => plane === 'control' && path.includes('{') && method !== 'GET').map((way): [string, Way] => [way.name, way]))(
     '%s by somebody without the role says nothing of the id, of whichever tenant', async (_, way) => {
@@ -186,7 +186,7 @@ describe('a credential that does not work', () => {
         expect(statements, `${way.name} ${key}`).toEqual(unread.includes(key) ? [] : first?.[1].statements);
       }
     }
-  });
+  }, 120_000);
 
   it('says nothing of what was asked for, nor does one of the other plane', async () => {
     const { keys } = house;
@@ -196,7 +196,7 @@ describe('a credential that does not work', () => {
         expect(comparable(await asked(way, there, key), [there]), way.name).toEqual(comparable(await asked(way, never, key), [never]));
       }
     }
-  });
+  }, 60_000);
 });
 
 describe('an order out of sight, and one that does not exist', () => {
@@ -293,7 +293,7 @@ describe('the time that it takes', () => {
       for (const which of Math.random() < 0.5 ? [0, 1] as const : [1, 0] as const) times[which].push((await (which === 0 ? one : other)()).ms);
     }
     expect(Math.abs(tellsApart(...times) - 0.5)).toBeLessThan(bound);
-  });
+  }, 60_000);
 });
 
 /** What nobody's asking may change. */

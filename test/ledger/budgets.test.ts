@@ -131,7 +131,7 @@ async function run(model: Model, one: Step): Promise<void> {
 
 /** An operator promised to lose at most n: whatever is raised, lowered, paid back and asked for at once, never one more and never one less is granted. */
 describe('budgets, held against a model that counts', () => {
-  it('over two replicas and every order of setting, drawing and paying back', async () => {
+  it('over two replicas and every order of setting, drawing and paying back', { timeout: 120_000 }, async () => {
     await fc.assert(fc.asyncProperty(fc.array(step, { minLength: 1, maxLength: 14 }), async (steps) => {
       const id = unique('s');
       await set(id);
@@ -252,7 +252,7 @@ describe('what changes while a call is on its way', () => {
 
 /** Flushes that wait for each other in a circle are broken by the database after a second, again and again: a budget would make the gateway slow. */
 describe('purses of several sessions, settled and drawn on at once by two replicas', () => {
-  it('never deadlock, and what is used is what was started and not paid back', async () => {
+  it('never deadlock, and what is used is what was started and not paid back', { timeout: 60_000 }, async () => {
     const sessions = Array.from({ length: 4 }, () => unique('s'));
     for (const id of sessions) await set(id, { executions: 100_000, proposals: 100_000, turns: 100_000 });
     const before = await deadlocks();
@@ -275,7 +275,7 @@ describe('purses of several sessions, settled and drawn on at once by two replic
     for (const id of sessions) expect((await replica(0).sessions.get('acme', id))?.budgets.executions.used).toBe(kept.get(id));
   });
 
-  it('nor where one settles what the other wants beside keys that nobody has held yet', async () => {
+  it('nor where one settles what the other wants beside keys that nobody has held yet', { timeout: 60_000 }, async () => {
     const before = await deadlocks();
     const on = (keys: readonly string[], principal: string): Intent[] => keys.map((key) => intent(unique('x'), [key], { principal }));
     for (let round = 0; round < 12; round++) {

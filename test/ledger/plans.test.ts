@@ -127,7 +127,7 @@ describe('what people ask', () => {
       await ledger.sessions.put({ tenant: 'acme', id: 'new', parent: null, budgets: {}, defaults: { executions: 1, proposals: 1, turns: 1 }, by: 'application' });
       await ledger.context({ tenant: 'acme', principal: 'agent-1', subject: 'C-1', session: { id: 'session-00001000-c23', own: 'own:x', task: 'session:x' }, purse: 'principal:agent-1' });
     })).toEqual([]);
-  });
+  }, 120_000);
 });
 
 /** A test of plans that passes whatever they are says nothing. */
@@ -147,7 +147,7 @@ describe('without an index', () => {
     } finally {
       await db.query(row?.text as string);
     }
-  });
+  }, 60_000);
 });
 
 describe('what works in the background', () => {
@@ -168,7 +168,7 @@ describe('what works in the background', () => {
       await ledger.erasures.carryOut();
       await ledger.handOver('plans');
     })).toEqual([]);
-  });
+  }, 120_000);
 
   it('the sealer looks for what is new, and goes on after what it has', async () => {
     expect(await offences(async () => {
@@ -177,5 +177,5 @@ describe('what works in the background', () => {
       const { upTo } = await ledger.chain.look();
       await ledger.chain.unsealed(held?.sealed ?? upTo, upTo, null, 500);
     })).toEqual([]);
-  });
+  }, 60_000);
 });

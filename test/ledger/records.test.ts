@@ -82,7 +82,7 @@ describe('pages', () => {
       expect(new Set(seen).size).toBe(seen.length);
       expect(seen).toEqual([...before].reverse());
     }), { numRuns: 25 });
-  });
+  }, 60_000);
 
   it('of operations do so too, also when many were begun in the same microsecond (property)', async () => {
     const at = fc.constantFrom('2026-03-01T10:00:00.000001Z', '2026-03-01T10:00:00.000002Z', '2026-03-01T10:00:00.000100Z', '2026-03-01T10:00:01Z');
@@ -95,7 +95,7 @@ describe('pages', () => {
       const key = (seed: OperationSeed): string => `${new Date(seed.at).toISOString()} ${seed.at} ${seed.id}`;
       expect(seen).toEqual([...seeds].sort((a, b) => (key(a) < key(b) ? 1 : -1)).map(({ id }) => id));
     }), { numRuns: 25 });
-  });
+  }, 60_000);
 
   it('end with a null cursor exactly at the last one', async () => {
     await addReceipts([{}, {}, {}, {}]);
@@ -166,7 +166,7 @@ describe('filters', () => {
       const { items } = await records.receipts('acme', { ...wanted, limit: 500 } as ReceiptFilter);
       expect(items.map((item) => item['id'])).toEqual(expected.reverse());
     }), { numRuns: 40 });
-  });
+  }, 60_000);
 
   it('of time begin with `from` and end before `to`, to the fraction, in any zone', async () => {
     const base = Date.parse('2040-03-01T10:00:00.500Z');
@@ -201,7 +201,7 @@ describe('when the database is away or slow, records', () => {
     await blocker.query('begin; lock table receipts in access exclusive mode');
     const began = performance.now();
     await expect(records.receipts('acme', { limit: 1 })).rejects.toBeInstanceOf(LedgerUnavailable);
-    expect(performance.now() - began).toBeLessThan(5_000); // not for as long as the lock is held
+    expect(performance.now() - began).toBeLessThan(900);
     const { rows } = await db.query<{ n: string }>(`select count(*) as n from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`);
     expect(Number(rows[0]?.n)).toBe(0);
     await blocker.query('rollback');
@@ -219,7 +219,7 @@ describe('when the database is away or slow, records', () => {
     const { rows } = await db.query<{ n: string }>(`select count(*) as n from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`);
     expect(Number(rows[0]?.n)).toBeLessThanOrEqual(2);
     for (const result of await results) expect(result).toMatchObject({ status: 'rejected', reason: expect.any(LedgerUnavailable) });
-    expect(performance.now() - began).toBeLessThan(10_000); // not for as long as the lock is held
+    expect(performance.now() - began).toBeLessThan(1_500);
     await blocker.query('rollback');
     await blocker.end();
   });
@@ -238,7 +238,7 @@ describe('when the database is away or slow, records', () => {
     proxy.freeze(true);
     const began = performance.now();
     await expect(through.operation('acme', 'op_1')).rejects.toBeInstanceOf(LedgerUnavailable);
-    expect(performance.now() - began).toBeLessThan(10_000); // not for as long as it is frozen
+    expect(performance.now() - began).toBeLessThan(2_500);
     proxy.freeze(false);
     expect((await through.receipts('acme', { limit: 1 })).items).toHaveLength(1);
     await through.close();
@@ -279,7 +279,7 @@ describe('pages of a search that is broken off again and again', () => {
       expect(await pages((cursor) => own[list]('acme', { ...filter as object, limit, ...(cursor ? { cursor } : {}) }))).toEqual(rows.map((row) => row.id));
     }), { numRuns: 40 });
     await own.close();
-  });
+  }, 120_000);
 });
 
 describe('case-68: lists of a large table', () => {

@@ -11,9 +11,8 @@ import { startRedis, type TestRedis } from '../support/servers.js';
 const ttlMs = 3_000;
 /** A busy machine is not a Redis that is away. */
 const patientMs = 10_000;
-/** What is woken is woken long before that, and nothing else ends so soon. */
+/** What is woken is woken long before that. */
 const sleepMs = 30_000;
-const wokenMs = 10_000;
 
 const open = new Set<RedisLocks>();
 const unhandled: unknown[] = [];
@@ -25,7 +24,7 @@ function locksAt(url: string, installation = 'test', onReachable?: (reachable: b
   return locks;
 }
 
-async function until(what: () => boolean, ms = 20_000): Promise<void> {
+async function until(what: () => boolean, ms = 8_000): Promise<void> {
   const end = performance.now() + ms;
   while (!what()) {
     if (performance.now() > end) throw new Error(`not within ${ms} ms: ${what}`);
@@ -76,7 +75,7 @@ describe('locks over two clients of one Redis', () => {
     expect(ttl).toBeGreaterThan(0);
     expect(ttl).toBeLessThanOrEqual(ttlMs);
     lock?.release();
-    await expect.poll(lockKeys).toEqual([]);
+    await expect.poll(lockKeys, { timeout: 5_000 }).toEqual([]);
   });
 
   it('hand over from one client to the other promptly', async () => {
@@ -95,7 +94,7 @@ describe('locks over two clients of one Redis', () => {
       await delay(5);
     }
     waits.sort((x, y) => x - y);
-    expect(waits[5]).toBeLessThan(150); // a poll would come after 220 ms, and a busy machine makes some wait that were woken
+    expect(waits[10]).toBeLessThan(100); // a poll would come after 220 ms
   });
 
   it('exclude contenders of both clients from one another while Redis is well', async () => {
@@ -123,7 +122,7 @@ describe('locks over two clients of one Redis', () => {
     (await a.contend('later', 1_000))?.release(); // its answer comes after that of the release
     expect(await probe.get(key as string)).toBe(token);
     second?.release();
-    await expect.poll(lockKeys).toEqual([]);
+    await expect.poll(lockKeys, { timeout: 5_000 }).toEqual([]);
   });
 
   it('are renewed while held, and not after', async () => {
@@ -133,35 +132,35 @@ describe('locks over two clients of one Redis', () => {
     const [key] = await lockKeys();
     expect(await probe.pttl(key as string)).toBeGreaterThan(1_000);
     lock?.release();
-    await expect.poll(lockKeys).toEqual([]);
+    await expect.poll(lockKeys, { timeout: 5_000 }).toEqual([]);
     const other = await b.contend('k', 1_000);
     const token = await probe.get(key as string);
     await delay(ttlMs / 2);
     expect(await probe.get(key as string)).toBe(token);
     other?.release();
-    await expect.poll(lockKeys).toEqual([]);
+    await expect.poll(lockKeys, { timeout: 5_000 }).toEqual([]);
     const before = await evals();
     await delay(ttlMs / 2);
     expect(await evals()).toBe(before);
-  });
+  }, 15_000);
 
   it('make a contender wait no longer than they live, whoever left one behind; the ledger decides anyway', async () => {
     const [a] = await pair();
     const lock = await a.contend('k', 1_000);
     const [key] = await lockKeys();
     lock?.release();
-    await expect.poll(lockKeys).toEqual([]);
+    await expect.poll(lockKeys, { timeout: 5_000 }).toEqual([]);
     await probe.set(key as string, 'of a process that was killed', 'PX', 120_000);
     const { ms, value } = await timed(a.contend('k', 60_000));
     expect(value).toBeDefined();
-    expect(ms).toBeLessThan(5 * ttlMs); // neither its patience nor the life of what was left behind
+    expect(ms).toBeLessThan(ttlMs + 500);
     value?.release();
     (await a.contend('later', 1_000))?.release(); // its answer comes after that of the release
     expect(await probe.get(key as string)).toBe('of a process that was killed');
     const late = await timed(a.contend('k', 100));
     expect(late.value).toBeUndefined();
-    expect(late.ms).toBeLessThan(ttlMs);
-  });
+    expect(late.ms).toBeLessThan(400);
+  }, 15_000);
 
   it('carry an announcement to the other client at once, and to listeners of that topic only', async () => {
     const [a, b] = await pair();
@@ -177,7 +176,7 @@ describe('locks over two clients of one Redis', () => {
       b.announce('another');
       await other;
     }
-    expect(waits.sort((x, y) => x - y)[5]).toBeLessThan(100); // a busy machine makes some wait that were woken
+    expect(waits.sort((x, y) => x - y)[10]).toBeLessThan(100);
   });
 
   it('send what is announced together as one message', async () => {
@@ -187,7 +186,7 @@ describe('locks over two clients of one Redis', () => {
     const before = await sent();
     for (let n = 0; n < 100; n++) a.announce(`t-${n}`);
     const { ms } = await timed(heard);
-    expect(ms).toBeLessThan(wokenMs);
+    expect(ms).toBeLessThan(500);
     expect(await sent() - before).toBe(1);
   });
 
@@ -214,7 +213,7 @@ describe('locks over two clients of one Redis', () => {
     for (const message of ['', 'null', '{', '[1,2]', '{"0":"x"}', '[]', '"x"', '[null,null]']) await probe.publish('callgate:test:changed', message);
     const heard = timed(b.heard('t', sleepMs));
     a.announce('t');
-    expect((await heard).ms).toBeLessThan(wokenMs);
+    expect((await heard).ms).toBeLessThan(200);
   });
 });
 
@@ -240,9 +239,9 @@ describe('without its Redis', () => {
     await until(() => a.reachable() && b.reachable());
     const heard = timed(b.heard('t', sleepMs));
     a.announce('t');
-    expect((await heard).ms).toBeLessThan(wokenMs);
+    expect((await heard).ms).toBeLessThan(500);
     expect(states).toEqual([false, true]);
-  });
+  }, 20_000);
 
   it.each(['SIGKILL', 'SIGSTOP'] as const)('a lock that is held or waited for when Redis gets %s ends in bounded time, and all comes back', async (signal) => {
     const redis = await startRedis();
@@ -260,7 +259,7 @@ describe('without its Redis', () => {
     process.kill(redis.pid, signal);
     const waited = await waiting;
     expect(waited.value).toBeDefined();
-    expect(waited.ms).toBeLessThan(wokenMs); // not its patience of a minute
+    expect(waited.ms).toBeLessThan(1_000);
     lock?.release();
     waited.value?.release();
 
@@ -273,8 +272,8 @@ describe('without its Redis', () => {
       costs.push(ms);
     }
     // It is noticed within the silence that is borne once, not paid by each call.
-    expect(costs.filter((ms) => ms > 200).length).toBeLessThan(costs.length / 2);
-    await until(() => !a.reachable());
+    expect(costs.reduce((sum, ms) => sum + ms, 0)).toBeLessThan(1_500);
+    await until(() => !a.reachable(), 4_000);
     await delay(2_500);
     expect(states).toEqual([true, false]);
 
@@ -283,10 +282,10 @@ describe('without its Redis', () => {
     await until(() => a.reachable() && b.reachable());
     const heard = timed(b.heard('t', sleepMs));
     a.announce('t');
-    expect((await heard).ms).toBeLessThan(wokenMs);
+    expect((await heard).ms).toBeLessThan(500);
     expect((await a.contend('k', 5_000))).toBeDefined();
     expect(states).toEqual([true, false, true]);
-  });
+  }, 30_000);
 
   it('a half-open connection is noticed without any traffic, and replaced', async () => {
     const redis = await startRedis();
@@ -299,12 +298,12 @@ describe('without its Redis', () => {
     const b = locksAt(redis.url);
     await until(() => a.reachable() && b.reachable());
     proxy.freeze();
-    await until(() => !a.reachable());
-    await until(() => a.reachable());
+    await until(() => !a.reachable(), 4_000);
+    await until(() => a.reachable(), 8_000);
     const heard = timed(a.heard('t', sleepMs));
     b.announce('t');
-    expect((await heard).ms).toBeLessThan(wokenMs);
-  });
+    expect((await heard).ms).toBeLessThan(500);
+  }, 20_000);
 
   it('a Redis that takes no writes (a standby, a full one) is gone without', async () => {
     const redis = await startRedis();
@@ -321,8 +320,8 @@ describe('without its Redis', () => {
     await admin.replicaof('127.0.0.1', String(await freePort()));
     const { ms, value } = await timed(a.contend('k', 10_000));
     expect(value).toBeDefined();
-    expect(ms).toBeLessThan(5_000); // not its patience
-  });
+    expect(ms).toBeLessThan(500);
+  }, 20_000);
 
   it('closing ends what is under way', async () => {
     const redis = await startRedis();
@@ -332,7 +331,7 @@ describe('without its Redis', () => {
     const lock = await a.contend('k', 1_000);
     const waiting = timed(a.contend('k', 60_000));
     await a.close();
-    expect((await waiting).ms).toBeLessThan(wokenMs); // not its patience of a minute
+    expect((await waiting).ms).toBeLessThan(1_000);
     lock?.release();
     a.announce('t');
   });

@@ -52,7 +52,7 @@ describe('pauses over replicas', () => {
     const [a, b, stranger] = [await replica(redis.url), await replica(redis.url), await replica(redis.url, 'other')];
     a.pauses.pause('retail', 3_000);
     await becomes(() => b.pauses.leftMs('retail') > 0);
-    expect(Math.abs(b.pauses.leftMs('retail') - a.pauses.leftMs('retail'))).toBeLessThan(2_000);
+    expect(b.pauses.leftMs('retail')).toBeGreaterThan(1_000);
     expect(b.pauses.leftMs('retail')).toBeLessThanOrEqual(3_000);
     expect([b.pauses.leftMs('stock'), stranger.pauses.leftMs('retail')]).toEqual([0, 0]);
     await becomes(() => b.pauses.leftMs('retail') === 0);

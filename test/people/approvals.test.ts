@@ -353,7 +353,7 @@ describe('approvals', () => {
       await remote.gateway.close();
       await proxy.close();
     }
-  });
+  }, 60_000);
 
   it('an approved call that cannot be sent yet is tried again, and then put before a person, who can have it sent', async () => {
     let away = true;
@@ -428,5 +428,5 @@ describe('approvals', () => {
     await until(async () => (await open.agent.get(`/v1/operations/${third.operation}`)).disposition === 'executed', 15_000);
     expect((await approvalOf(second.id)).state).toBe('pending');
     expect(new Set(all.map(({ answer }) => answer.approval?.digest)).size).toBe(50);
-  });
+  }, 60_000);
 });

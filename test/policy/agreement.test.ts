@@ -63,7 +63,7 @@ test('every request is valid against the schema that policies are checked agains
     }
   }), { numRuns: 100 });
   expect(asked).toBeGreaterThanOrEqual(200);
-});
+}, 60_000);
 
 /** Everything that a policy can read, each read guarded where it may be absent. */
 function conditions(variable: string, type: CedarType, value: (of: CedarType) => string): string[] {
@@ -103,7 +103,7 @@ test('a policy that is valid in strict mode never fails when it is asked', () =>
     }
   }), { numRuns: 100 });
   expect(decided).toBeGreaterThanOrEqual(100);
-});
+}, 60_000);
 
 /** Tools that differ in what policies can see of them, and some that do not. */
 const shapes: JsonObject[] = [
@@ -144,7 +144,7 @@ test('tools that no policy tells apart are checked as one, and nothing that is w
     seen[told.length > 0 ? 'wrong' : 'right']++;
   }), { numRuns: 300 });
   expect(Math.min(seen.wrong, seen.right)).toBeGreaterThan(20);
-});
+}, 60_000);
 
 test('a schema without a Cedar type is left out with its reason, and what is beside it is kept', () => {
   const result: JsonObject = {

@@ -23,7 +23,7 @@ test('a decision that comes back from WebAssembly ten thousands of times over do
   for (let n = 0; n < 20_000; n++) {
     if (engine.decide(order('O-1', `u-${n}`)).allowed !== (n === 1)) throw new Error(`decision ${n} is wrong`);
   }
-});
+}, 60_000);
 
 test.each([
   ['its head', 'permit (principal, action, resource == order::"O-1");'],

@@ -11,7 +11,7 @@ describe('accepted, then refused without a word', () => {
   let house: House;
   let open: Opened;
   beforeAll(async () => {
-    house = await openHouse(quickEnv({ CALLGATE_CONTRACTS_FOLDER: quickContracts([['deadline: 1h', 'deadline: 1s']]) }));
+    house = await openHouse(quickEnv({ CALLGATE_CONTRACTS_FOLDER: quickContracts([['deadline: 1h', 'deadline: 5s']]) }));
     open = await openGateway(house);
   });
   afterAll(async () => {
@@ -24,7 +24,7 @@ describe('accepted, then refused without a word', () => {
     const credit = (id: string) => open.agent.credit({ session_id: session, call_id: id });
     const route = 'POST /orders/{id}/credits';
     const earlier = await open.agent.credit({ session_id: unique('before'), call_id: 'c-0', arguments: { amount: 100 } });
-    await house.shop.fault({ tool: 'issue_credit', kind: 'accept_202', ms: 700 });
+    await house.shop.fault({ tool: 'issue_credit', kind: 'accept_202', ms: 4_000 });
     const waiting = credit('c-1');
     await until(async () => (await house.shop.books()).requests[route] === 2, 20_000);
     // A void has no part in the order's turn, and moves its version on.
@@ -32,7 +32,7 @@ describe('accepted, then refused without a word', () => {
     expect(await open.agent.call({ session_id: unique('v'), call_id: 'v-1', tool: 'void_credit', arguments: { receipt_id } })).toMatchObject({ disposition: 'executed' });
 
     const answer = await waiting;
-    const ended = ['pending', 'unknown'].includes(answer.disposition) ? await open.agent.settled(answer.operation_id as string, 10_000) : answer;
+    const ended = ['pending', 'unknown'].includes(answer.disposition) ? await open.agent.settled(answer.operation_id as string, 20_000) : answer;
     expect(ended).toMatchObject({ disposition: 'version_conflict', code: 'ORDER_CHANGED', next_action: 'refresh', outcome: 'rejected', evidence_of_change: false });
     const { credits, requests } = await house.shop.books();
     expect(credits.map(({ amount }) => amount)).toEqual([100]);

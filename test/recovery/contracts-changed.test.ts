@@ -50,7 +50,7 @@ describe('a process is killed, and the next one starts with other contracts', ()
     } finally {
       await gateway.close();
     }
-  });
+  }, 60_000);
 
   it('what was accepted is polled by its own read-back until it is there', async () => {
     const order = extraOrder(n++);
@@ -70,7 +70,7 @@ describe('a process is killed, and the next one starts with other contracts', ()
     } finally {
       await gateway.close();
     }
-  });
+  }, 60_000);
 });
 
 /** The example without a tool, and without its actions in the table. */

@@ -112,9 +112,9 @@ describe('the disk of the ledger is full', () => {
     }
     const writes = (of: Record<string, number>): [string, number][] => Object.entries(of).filter(([route]) => !route.startsWith('GET'));
     expect(writes(await requests())).toEqual(writes(before));
-    await until(async () => (await ready(gateway)) === 503, 20_000);
-    await until(() => new RegExp(`${mend.source}.*"msg":"the ledger could not be reached; nothing was sent"`).test(gateway.stdout()), 20_000);
-    await until(() => new RegExp(`${mend.source}.*"msg":"not ready"`).test(gateway.stdout()), 20_000);
+    await until(async () => (await ready(gateway)) === 503, 5_000);
+    await until(() => new RegExp(`${mend.source}.*"msg":"the ledger could not be reached; nothing was sent"`).test(gateway.stdout()), 5_000);
+    await until(() => new RegExp(`${mend.source}.*"msg":"not ready"`).test(gateway.stdout()), 5_000);
     free();
     await until(async () => (await ready(gateway)) === 200, 15_000);
     for (const call of calls) {
@@ -131,7 +131,7 @@ describe('the disk of the ledger is full', () => {
     await fill();
     const answers = await Promise.all(answering);
     for (const answer of answers) expect(answer).toMatchObject({ http: 202, disposition: 'unknown', next_action: 'wait', outcome: 'unknown' });
-    await until(() => new RegExp(`${mend.source}.*"msg":"the outcome of a sent call could not be recorded yet"`).test(gateway.stdout()), 20_000);
+    await until(() => new RegExp(`${mend.source}.*"msg":"the outcome of a sent call could not be recorded yet"`).test(gateway.stdout()), 5_000);
     free();
     for (const [i, { operation_id }] of answers.entries()) {
       expect(await gateway.agent.settled(operation_id as string, 20_000)).toMatchObject({ disposition: 'executed', verified: true });
@@ -164,5 +164,5 @@ describe('the disk of the ledger is full', () => {
       free();
       expect(await next.stop()).toBe(0);
     }
-  });
+  }, 60_000);
 });

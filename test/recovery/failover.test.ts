@@ -93,7 +93,7 @@ describe('a failover to a synchronous standby with calls in flight', () => {
       rmSync(folder, { recursive: true, force: true });
       await house.shop.reset();
     }
-  });
+  }, 120_000);
 
   /** The ledger of a replica that has not written since: its sweeper and sealer would find out for it within a second or so. */
   it('a caller who asks there after an operation that was made after the failover is told of it, and not that there is none', async () => {
@@ -123,7 +123,7 @@ describe('a failover to a synchronous standby with calls in flight', () => {
       rmSync(folder, { recursive: true, force: true });
       await house.shop.reset();
     }
-  });
+  }, 120_000);
 
   it('a person who decides there on an approval that was asked for after the failover is heard, and not told that there is none', async () => {
     const folder = mkdtempSync(join(tmpdir(), 'callgate-decides-'));
@@ -145,7 +145,7 @@ describe('a failover to a synchronous standby with calls in flight', () => {
       await postgres.stop();
       rmSync(folder, { recursive: true, force: true });
     }
-  });
+  }, 120_000);
 
   it('the standby has what was acknowledged, and takes no write before it is the primary', async () => {
     const folder = mkdtempSync(join(tmpdir(), 'callgate-standby-'));
@@ -161,7 +161,7 @@ describe('a failover to a synchronous standby with calls in flight', () => {
       await postgres?.stop();
       rmSync(folder, { recursive: true, force: true });
     }
-  });
+  }, 120_000);
 });
 
 /** The schema, and the keys of the house. */

@@ -80,12 +80,12 @@ describe('Postgres goes away', () => {
       await house.shop.fault({ tool: 'issue_credit', kind: 'slow_reply', ms: 300 });
       const before = await countOf();
       const answering = agent.credit(call);
-      await until(async () => (await countOf()) > before, 20_000);
+      await until(async () => (await countOf()) > before, 3_000);
       proxy.down();
       const answer = await answering;
       expect(answer).toMatchObject({ http: 202, disposition: 'unknown', next_action: 'wait', outcome: 'unknown' });
       proxy.up();
-      expect(await agent.settled(answer.operation_id as string, 40_000)).toMatchObject({ disposition: 'executed', verified: true });
+      expect(await agent.settled(answer.operation_id as string, 10_000)).toMatchObject({ disposition: 'executed', verified: true });
       expect(await agent.credit({ ...call, call_id: 'c-2' })).toMatchObject({ disposition: 'replayed', operation_id: answer.operation_id });
       expect(await creditsOf(order)).toHaveLength(1);
       expect(await countOf() - before).toBe(1);
@@ -125,7 +125,7 @@ describe('Postgres goes away', () => {
       expect(await used()).toBe(usedBefore + 1);
       proxy.up();
       const list = async () => ((await control().get(`/v1/operations?session_id=${call.session_id}`)) as unknown as { items: { state: string; reason: string }[] }).items;
-      await until(async () => (await list())[0]?.state === 'failed', 20_000);
+      await until(async () => (await list())[0]?.state === 'failed', 3_000);
       expect(await used()).toBe(usedBefore);
       expect(await countOf()).toBe(before);
       expect(await agent.credit(call)).toMatchObject({ disposition: 'executed', verified: true });
@@ -146,7 +146,7 @@ describe('Postgres goes away', () => {
       // Longer than the pause between two attempts to take the first intent back.
       await house.shop.fault({ tool: 'issue_credit', kind: 'slow_reply', ms: 600 });
       const answer = await open.agent.credit(call);
-      expect(await open.agent.settled(answer.operation_id as string, 40_000)).toMatchObject({ disposition: 'executed', verified: true, outcome: 'committed' });
+      expect(await open.agent.settled(answer.operation_id as string, 10_000)).toMatchObject({ disposition: 'executed', verified: true, outcome: 'committed' });
       expect(await open.agent.credit({ ...call, call_id: 'c-2' })).toMatchObject({ disposition: 'replayed', operation_id: answer.operation_id });
       expect(await countOf() - before).toBe(1);
       expect(await creditsOf(order)).toHaveLength(1);
@@ -230,7 +230,7 @@ describe('Postgres goes away', () => {
       expect(asked?.operation_id).toBe(told.operation_id);
       const verdict = { decision: 'approve', expected_digest: asked?.digest };
       expect(await open.control(house.keys.application).post(`/v1/approvals/${asked?.id}/decision`, JSON.stringify(verdict))).toMatchObject({ http: 200 });
-      await until(async () => (await creditsOf(order)).length === 1, 20_000);
+      await until(async () => (await creditsOf(order)).length === 1, 5_000);
       expect(await open.agent.settled(told.operation_id as string, 10_000)).toMatchObject({ disposition: 'executed', verified: true });
       expect(await countOf() - before).toBe(1);
     }));
@@ -287,7 +287,7 @@ describe('Postgres is killed with -9', () => {
       const before = await countOf();
       const call = callOn(order);
       const answering = open.agent.credit(call);
-      await until(async () => (await countOf()) > before, 20_000);
+      await until(async () => (await countOf()) > before, 3_000);
       process.kill(postgres.pid, 'SIGKILL');
       const answer = await answering;
       expect(answer).toMatchObject({ http: 202, disposition: 'unknown', next_action: 'wait' });
@@ -300,5 +300,5 @@ describe('Postgres is killed with -9', () => {
       await postgres.stop();
       rmSync(folder, { recursive: true, force: true });
     }
-  });
+  }, 60_000);
 });

@@ -200,7 +200,7 @@ describe('locks over replicas', () => {
     }
     expect(await deadlocks() - before).toBe(0);
     expect(await sql(`select count(*)::integer as n from operations where operation_id like 'op\\_a%' and state <> 'sending'`)).toEqual([{ n: rounds }]);
-  });
+  }, 60_000);
 
   it('nor do a flush that only settles and one that only claims what it gives up, though neither takes its locks beforehand', async () => {
     const [a, b] = [open(), open()];
@@ -217,7 +217,7 @@ describe('locks over replicas', () => {
       epochs = (await sql<{ epoch: string }>(`select epoch from guards where guard_key like 'alone:%' order by guard_key`)).map(({ epoch }) => Number(epoch));
     }
     expect(await deadlocks() - before).toBe(0);
-  });
+  }, 120_000);
 });
 
 /** A scan over millions of operations in the commit path would stop the product; a plan cached on an empty table must not bring one. */
@@ -281,7 +281,7 @@ describe('plans', () => {
     } finally {
       await Promise.all([lane.end(), plain.end()]);
     }
-  });
+  }, 60_000);
 
   it('as an empty ledger fills, before statistics come in, a call reads a bounded number of rows: no plan outlives the size it was made for', async () => {
     const own = await freshDatabase(inject('databaseUrl'));
@@ -308,7 +308,7 @@ describe('plans', () => {
     } finally {
       await client.end();
     }
-  });
+  }, 60_000);
 
   /** Not analysed: as after a burst, before autovacuum came by. */
   async function fill(client: pg.Client): Promise<void> {

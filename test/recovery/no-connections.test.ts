@@ -109,9 +109,9 @@ describe('Postgres has no connection left', () => {
       const order = extraOrder(n++);
       const call = callOn(order);
       await refusedWithoutEffect(gateway, call);
-      await until(async () => (await ready(gateway)).http === 503, 20_000);
+      await until(async () => (await ready(gateway)).http === 503, 5_000);
       expect((await ready(gateway)).checks.postgres).toEqual({ state: 'down' });
-      await until(() => toldNotReady.test(gateway.stdout()), 20_000);
+      await until(() => toldNotReady.test(gateway.stdout()), 5_000);
       await leave();
       await healed(gateway);
       expect(await gateway.agent.credit(call)).toMatchObject({ disposition: 'executed', verified: true });
@@ -120,7 +120,7 @@ describe('Postgres has no connection left', () => {
       await leave();
       expect(await gateway.stop()).toBe(0);
     }
-  });
+  }, 60_000);
 
   it('after the dispatch: unknown, and as soon as places are free the effect that was seen is on record', async () => {
     const gateway = await spawnGateway(house);
@@ -130,7 +130,7 @@ describe('Postgres has no connection left', () => {
       await gateway.agent.credit(callOn(extraOrder(n++)));
       await house.shop.fault({ tool: 'issue_credit', kind: 'slow_reply', ms: slowMs });
       const answering = gateway.agent.credit(call);
-      await until(async () => (await creditsOf(order)).length === 1, 20_000);
+      await until(async () => (await creditsOf(order)).length === 1, 5_000);
       await crowdOut();
       const answer = await answering;
       expect(answer).toMatchObject({ http: 202, disposition: 'unknown', next_action: 'wait', outcome: 'unknown' });
@@ -143,7 +143,7 @@ describe('Postgres has no connection left', () => {
       await leave();
       expect(await gateway.stop()).toBe(0);
     }
-  });
+  }, 60_000);
 
   it('at the start: it serves, is not ready, refuses before dispatch, and goes to work by itself', async () => {
     await sql('delete from catalogues');
@@ -155,8 +155,8 @@ describe('Postgres has no connection left', () => {
       const order = extraOrder(n++);
       const call = callOn(order);
       await refusedWithoutEffect(gateway, call);
-      await until(() => toldAtStart.test(gateway.stdout()), 20_000);
-      await until(() => toldNotReady.test(gateway.stdout()), 20_000);
+      await until(() => toldAtStart.test(gateway.stdout()), 5_000);
+      await until(() => toldNotReady.test(gateway.stdout()), 5_000);
       await leave();
       await healed(gateway);
       const executed = await gateway.agent.credit(call);
@@ -168,5 +168,5 @@ describe('Postgres has no connection left', () => {
       await leave();
       expect(await gateway.stop()).toBe(0);
     }
-  });
+  }, 60_000);
 });

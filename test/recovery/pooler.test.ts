@@ -231,5 +231,5 @@ describe('a database whose transactions are serializable by default', () => {
     } finally {
       await pooler.stop();
     }
-  });
+  }, 120_000);
 });

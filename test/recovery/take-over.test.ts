@@ -76,7 +76,7 @@ describe('a replica is stopped, another takes over, the first one wakes', () => 
     scene('never', {}, async ({ slow, second, call, order, before }) => {
       await house.shop.fault({ tool: 'issue_credit', kind: 'slow_reply', ms: 300 });
       const first = slow.agent.credit(call);
-      await until(async () => (await countOf()) > before, 20_000);
+      await until(async () => (await countOf()) > before, 5_000);
       slow.signal('SIGSTOP');
       const { agent } = await second();
       const answer = await agent.credit({ ...call, call_id: 'c-2' }, { prefer: 'wait=10' });
@@ -93,7 +93,7 @@ describe('a replica is stopped, another takes over, the first one wakes', () => 
       await slow.stopped();
       const { agent } = await second(blind);
       const open = await agent.credit(call, { prefer: `wait=${(leaseMs + 600) / 1000}` });
-      await until(async () => (await agent.get(`/v1/operations/${open.operation_id}`)).disposition === 'unknown', 20_000);
+      await until(async () => (await agent.get(`/v1/operations/${open.operation_id}`)).disposition === 'unknown', 5_000);
       slow.signal('SIGCONT');
       const answer = await first;
       expect(answer).toMatchObject({ outcome: 'committed', verified: true });
@@ -114,7 +114,7 @@ describe('a replica is stopped, another takes over, the first one wakes', () => 
         const { disposition, review_id: id } = await agent.get(`/v1/operations/${operation}`);
         review = id ?? '';
         return disposition === 'review';
-      }, leaseMs + sendWindowMs + deadlineMs + settleMs + 30_000);
+      }, leaseMs + sendWindowMs + deadlineMs + settleMs + 6_000);
       const desk = control(house.keys.reviewer);
       const before = await reviewOf(desk, review);
       expect(before).toMatchObject({ operation: { effect_seen: false }, options: { abandon: { possible: true } } });
@@ -137,7 +137,7 @@ describe('a replica is stopped, another takes over, the first one wakes', () => 
         const { agent, control } = await second(lying);
         const { items: [open] } = (await control().get(`/v1/operations?session_id=${call['session_id']}`)) as unknown as { items: { id: string }[] };
         const absent = open?.id as string;
-        await until(async () => (await agent.get(`/v1/operations/${absent}`)).disposition === 'rejected', leaseMs + sendWindowMs + deadlineMs + settleMs + 30_000);
+        await until(async () => (await agent.get(`/v1/operations/${absent}`)).disposition === 'rejected', leaseMs + sendWindowMs + deadlineMs + settleMs + 4_000);
         slow.signal('SIGCONT');
         expect(await first).toMatchObject({ operation_id: absent, disposition: 'review', code: 'CONTRADICTED', next_action: 'escalate' });
         const { state, receipts } = await storyOf(control(), absent);

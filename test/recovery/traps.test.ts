@@ -9,8 +9,6 @@ import { contractsOf, Scripted, type Setup, type Turn, writeTool } from './table
  * same scene at the same service and with the same question to its books. That the first one fails shows that the scene is the trap.
  */
 const leaseMs = 1_000;
-/** Of the naive one, which is asked while it lasts, however busy the machine. */
-const markMs = 5_000;
 
 let service: Scripted;
 let house: House;
@@ -63,7 +61,7 @@ class Naive {
     const mark = this.marks.get(key);
     if (mark?.told) return mark.told;
     if (mark && mark.until > performance.now()) return 'in_progress';
-    this.marks.set(key, { until: performance.now() + markMs });
+    this.marks.set(key, { until: performance.now() + leaseMs });
     const status = await handler();
     const told = status !== null && status < 400 ? 'done' : 'failed';
     if (status === null || status >= 500) this.marks.delete(key);
@@ -73,13 +71,13 @@ class Naive {
 
   /** As a client that tries again while it is told to wait, or that it failed. */
   untilDone(key: string, handler: () => Promise<number | null>): Promise<void> {
-    return until(async () => (await this.call(key, handler)) === 'done', markMs + 20_000);
+    return until(async () => (await this.call(key, handler)) === 'done', 10_000);
   }
 }
 
 /** The one question, to the books of the service: was it paid exactly once? */
 const paidOnce = (cell: string): boolean => service.books(cell).effects === 1;
-const arrived = (cell: string, times = 1): Promise<void> => until(() => service.books(cell).sent === times, 20_000);
+const arrived = (cell: string, times = 1): Promise<void> => until(() => service.books(cell).sent === times, 5_000);
 
 const proposal = (cell: string, setup: Setup, call = 'c-1', last = false): object => ({ session_id: cell, call_id: call, tool: writeTool(0, setup, last), arguments: { cell } });
 const propose = (...given: Parameters<typeof proposal>): Promise<Sent> => open.agent.call({ ...proposal(...given) });
@@ -118,7 +116,7 @@ describe('the Powertools trap: an in-progress mark that expires lets the second 
       // Not one answer that lets a client library send it again by itself.
       expect([200, 202, 409]).toContain(last.http);
       return last.next_action !== 'wait';
-    }, leaseMs + 30_000);
+    }, leaseMs + 10_000);
     expect(last).toMatchObject(ends);
     expect(performance.now() - killed).toBeGreaterThan(leaseMs / 2);
     expect(await propose(cell, setup, 'c-2')).toMatchObject({ disposition: ends.disposition, operation_id: last?.operation_id, duplicate_of: 'c-1' });

@@ -100,7 +100,7 @@ describe('two gateways on one database', () => {
     } finally {
       await one(`alter database ${name} reset default_transaction_isolation`);
     }
-  });
+  }, 60_000);
 });
 
 describe('the principal’s executions of a day', () => {

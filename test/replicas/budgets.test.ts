@@ -52,7 +52,7 @@ function expectExhausted(answer: Sent, budget: object): void {
 }
 
 describe('executions of a session', () => {
-  it('20 turns of abuse in parallel on two replicas: exactly the limit is started, and everybody else is told which budget', async () => {
+  it('20 turns of abuse in parallel on two replicas: exactly the limit is started, and everybody else is told which budget', { timeout: 60_000 }, async () => {
     const session = await created({ executions: 6 });
     const before = await credits();
     const calls = Array.from({ length: 20 }, (_, turn) => Array.from({ length: 3 }, (_, n): CallBody => ({
@@ -97,7 +97,7 @@ describe('executions of a session', () => {
     expect((await shown(right)).executions).toEqual({ limit: 2, used: 2 });
   });
 
-  it('come back when not one byte left, and not for an outcome that is unknown', async () => {
+  it('come back when not one byte left, and not for an outcome that is unknown', { timeout: 60_000 }, async () => {
     const session = await created({ executions: 5 });
     await house.shop.fault({ tool: 'issue_credit', kind: 'drop_before_commit' });
     const unknown = await agent(0).credit({ session_id: session, arguments: { order_id: nextOrder(), amount: 10 } }, { prefer: 'wait=0' });
@@ -116,7 +116,7 @@ describe('executions of a session', () => {
     await open.gateway.close();
   });
 
-  it('stay charged when the replica is killed after it reserved, and recovery draws none of its own', async () => {
+  it('stay charged when the replica is killed after it reserved, and recovery draws none of its own', { timeout: 60_000 }, async () => {
     const session = await created({ executions: 1 });
     const order = nextOrder();
     const before = await posts();

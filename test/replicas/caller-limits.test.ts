@@ -38,7 +38,7 @@ async function replica(url: string, principal: CallerBound, { tenant = none, alo
     stop: limits.stop,
   };
   open.add(made);
-  await expect.poll(() => locks.reachable()).toBe(true);
+  await expect.poll(() => locks.reachable(), { timeout: 5_000 }).toBe(true);
   return made;
 }
 const letIn = (entries: (Leave | string)[]): Leave[] => entries.filter((entry) => typeof entry === 'function');
@@ -70,20 +70,14 @@ describe('bounds over replicas', () => {
 
   it.each([1, 2, 7, 100])('let in %i at once and no more, all that there are, wherever they are asked for', async (atOnce) => {
     const replicas = await trio({ perSecond: 0, atOnce });
-    // On a busy machine a place that was called back may come too late for whoever asked first.
-    const fill = async (ask: () => Promise<(Leave | string)[]>): Promise<Leave[]> => {
-      const inside = letIn(await ask());
-      for (let again = 0; inside.length < atOnce && again < 5; again++) inside.push(...letIn(await ask()));
-      return inside;
-    };
     for (let round = 0; round < 5; round++) {
-      const entries = await fill(() => times(atOnce * 3, (n) => (replicas[n % 3] as Replica).enter()));
-      expect(entries).toHaveLength(atOnce);
-      for (const leave of entries) leave();
+      const entries = await times(atOnce * 3, (n) => (replicas[n % 3] as Replica).enter());
+      expect(letIn(entries)).toHaveLength(atOnce);
+      for (const leave of letIn(entries)) leave();
       // all on one of them, which first has to be given what the others had
-      const alone = await fill(() => times(atOnce + 2, () => (replicas[round % 3] as Replica).enter()));
-      expect(alone, `round ${round}`).toHaveLength(atOnce);
-      for (const leave of alone) leave();
+      const alone = await times(atOnce + 2, () => (replicas[round % 3] as Replica).enter());
+      expect(letIn(alone), `round ${round}`).toHaveLength(atOnce);
+      for (const leave of letIn(alone)) leave();
     }
     expect(replicas.map(({ alone }) => alone())).toEqual([0, 0, 0]);
   });
@@ -133,7 +127,7 @@ describe('bounds over replicas', () => {
     });
     const seconds = Math.max(...taken) / 1_000;
     expect(taken.length).toBeLessThanOrEqual(Math.ceil(40 + 40 * seconds));
-    expect(taken.length).toBeGreaterThan(40 + 40 * seconds * 0.7);
+    expect(taken.length).toBeGreaterThan(40 + 40 * 2 * 0.7);
   });
 
   it('ask nobody about a call of a caller who is known and within them', async () => {
@@ -198,7 +192,7 @@ describe('bounds over replicas', () => {
     expect(letIn(await times(4, () => one.enter()))).toHaveLength(4);
     await probe.flushall();
     // as after a restart: what is under way is told again within a third of a lease
-    await expect.poll(async () => (await probe.keys('*places*')).length).toBe(1);
+    await expect.poll(async () => (await probe.keys('*places*')).length, { timeout: 4_000 }).toBe(1);
     expect(await two.enter()).toBe('CALLER_BUSY');
   });
 });
@@ -215,16 +209,16 @@ describe.each(['SIGKILL', 'SIGSTOP'] as const)('while Redis has got %s', (signal
       const first = await times(20, () => two.enter());
       expect(letIn(first).length).toBeGreaterThanOrEqual(1);
       expect(letIn(first).length).toBeLessThanOrEqual(8);
-      await expect.poll(() => both.every(({ locks }) => !locks.reachable())).toBe(true);
+      await expect.poll(() => both.every(({ locks }) => !locks.reachable()), { timeout: 5_000 }).toBe(true);
       for (const leave of letIn(first)) leave();
       expect(letIn(await inThisTurn(times(50, () => two.enter())))).toHaveLength(4);
       expect(letIn(await inThisTurn(times(50, () => one.enter())))).toHaveLength(4 - before.length);
       expect(two.alone()).toBeGreaterThanOrEqual(50);
       if (signal === 'SIGKILL') return;
       process.kill(redis.pid, 'SIGCONT');
-      await expect.poll(() => both.every(({ locks }) => locks.reachable())).toBe(true);
+      await expect.poll(() => both.every(({ locks }) => locks.reachable()), { timeout: 10_000 }).toBe(true);
       // eight are under way: no place is left, on neither
-      await expect.poll(async () => [await one.enter(), await two.enter()].filter((entry) => entry === 'CALLER_BUSY').length).toBe(2);
+      await expect.poll(async () => [await one.enter(), await two.enter()].filter((entry) => entry === 'CALLER_BUSY').length, { timeout: 5_000 }).toBe(2);
       const alone = two.alone();
       expect(await two.enter()).toBe('CALLER_BUSY');
       expect(two.alone()).toBe(alone);
@@ -253,7 +247,7 @@ describe('two gateways as processes', () => {
     await house.shop.reset();
     const env = { REDIS_URL: redis.url, CALLGATE_CALLERS_PRINCIPAL_CONCURRENT: String(atOnce), CALLGATE_CALLERS_ALONE_SHARE: '0.5' };
     both = await Promise.all([spawnGateway(house, env), spawnGateway(house, env)]);
-    for (const { controlUrl } of both) await expect.poll(() => redisState(controlUrl)).toBe('up');
+    for (const { controlUrl } of both) await expect.poll(() => redisState(controlUrl), { timeout: 5_000 }).toBe('up');
   });
   afterAll(async () => {
     await redis.stop();
@@ -289,24 +283,24 @@ describe('two gateways as processes', () => {
 
     const refused = await metric(one, 'callgate_caller_refusals_total');
     const dying = flood(atOnce + 1, () => one).catch(() => []);
-    await expect.poll(() => metric(one, 'callgate_caller_refusals_total')).toBe(refused + 1);
+    await expect.poll(() => metric(one, 'callgate_caller_refusals_total'), { timeout: 5_000 }).toBe(refused + 1);
     const taken = async () => (await two.agent.get('/v1/tools')).http;
     expect(await taken()).toBe(429);
     await one.kill9();
     await dying;
     expect(await taken()).toBe(429);
     const killed = performance.now();
-    await expect.poll(taken).toBe(200);
-    expect(performance.now() - killed).toBeLessThan(10_000);
+    await expect.poll(taken, { timeout: 10_000 }).toBe(200);
+    expect(performance.now() - killed).toBeLessThan(7_000);
     await two.stop();
-  });
+  }, 60_000);
 
   it('go on each by its own share while Redis is stopped, and together when it is back', async () => {
     const [one, two] = both;
     process.kill(redis.pid, 'SIGSTOP');
     try {
-      await expect.poll(async () => (await two.agent.get('/v1/tools')).http).toBe(200);
-      await expect.poll(() => redisState(one.controlUrl)).toBe('degraded');
+      await expect.poll(async () => (await two.agent.get('/v1/tools')).http, { timeout: 5_000 }).toBe(200);
+      await expect.poll(() => redisState(one.controlUrl), { timeout: 5_000 }).toBe('degraded');
       await house.shop.fault({ tool: 'issue_credit', kind: 'slow_reply', ms: 2_000, times: 100 });
       const answers = await flood(20, (n) => both[n % 2 as 0 | 1]);
       expect(busy(answers)).toBe(20 - 2 * (atOnce / 2));
@@ -316,8 +310,8 @@ describe('two gateways as processes', () => {
     } finally {
       process.kill(redis.pid, 'SIGCONT');
     }
-    for (const { controlUrl } of both) await expect.poll(() => redisState(controlUrl)).toBe('up');
-    await expect.poll(async () => busy(await flood(20, (n) => both[n % 2 as 0 | 1])), { timeout: 60_000 }).toBe(20 - atOnce);
+    for (const { controlUrl } of both) await expect.poll(() => redisState(controlUrl), { timeout: 10_000 }).toBe('up');
+    await expect.poll(async () => busy(await flood(20, (n) => both[n % 2 as 0 | 1])), { timeout: 20_000 }).toBe(20 - atOnce);
     await Promise.all(both.map((gateway) => gateway.stop()));
-  });
+  }, 60_000);
 });

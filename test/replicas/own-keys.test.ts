@@ -15,7 +15,7 @@ afterAll(async () => {
 
 const orders = ['O-417', 'O-420'] as const;
 
-it('two calls on different orders under one key, at once on two replicas: one effect, one conflict', async () => {
+it('two calls on different orders under one key, at once on two replicas: one effect, one conflict', { timeout: 120_000 }, async () => {
   for (let round = 0; round < 40; round++) {
     const key = unique('k');
     const session = unique('s');

@@ -63,11 +63,10 @@ describe('a Redis that is dead from the start', () => {
   it('neither keeps a gateway from starting nor costs a call anything', async () => {
     const house = await openHouse();
     const dead = `redis://127.0.0.1:${await freePort()}`;
-    const start = performance.now();
     const without = await openGateway(house);
     const began = performance.now();
     const withDead = await openGateway(house, { REDIS_URL: dead, CALLGATE_LOG_LEVEL: 'silent' });
-    expect(performance.now() - began).toBeLessThan(began - start + 5_000);
+    expect(performance.now() - began).toBeLessThan(5_000);
     const costs: [number[], number[]] = [[], []];
     for (let n = 0; n < 240; n++) {
       const sent = performance.now();
@@ -76,8 +75,7 @@ describe('a Redis that is dead from the start', () => {
       expect(answer.disposition).toBe('executed');
       if (n >= 40) costs[n % 2 as 0 | 1].push(performance.now() - sent);
     }
-    // The tenth of each that the rest of the machine disturbed least: what is waited for is waited for in these too.
-    const [none, deadOne] = costs.map((of) => of.sort((x, y) => x - y)[of.length / 10] as number) as [number, number];
+    const [none, deadOne] = costs.map((of) => of.sort((x, y) => x - y)[of.length >> 1] as number) as [number, number];
     expect(deadOne).toBeLessThan(none * 1.3 + 1);
     await Promise.all([without.gateway.close(), withDead.gateway.close()]);
     await house.close();

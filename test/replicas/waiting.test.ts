@@ -1,5 +1,5 @@
+import { setTimeout as delay } from 'node:timers/promises';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import { until } from '../recovery/process.js';
 import { type Agent, type House, openGateway, openHouse, type Opened, type Sent, unique } from '../support/gateway.js';
 import { startRedis, type TestRedis } from '../support/servers.js';
 
@@ -18,6 +18,7 @@ describe.each(['with Redis', 'without Redis'] as const)('waiting over replicas, 
     if (kind === 'with Redis') redis = await startRedis();
     const env = redis ? { REDIS_URL: redis.url } : {};
     [a, b] = [await openGateway(house, env), await openGateway(house, env)];
+    await delay(200);
   });
   afterAll(async () => {
     await Promise.all([a.gateway.close(), b.gateway.close()]);
@@ -30,35 +31,28 @@ describe.each(['with Redis', 'without Redis'] as const)('waiting over replicas, 
     session = unique('s');
   });
 
-  /** The service has the effect, and says so later. */
-  const underWay = (): Promise<void> => until(async () => (await house.shop.books()).credits.length === 1, 20_000);
-
   interface Timed { answer: Sent; at: number }
   const timed = async (work: Promise<Sent>): Promise<Timed> => ({ answer: await work, at: performance.now() });
 
-  /** How much later than the first caller those were answered who came while it ran, in milliseconds and beyond what asking costs on this machine at this moment: the worst of them, in the best of five rounds, since who only polls is as late in each. */
-  async function lagBehindFirst(others: () => Promise<Timed>[], duplicates = true): Promise<number> {
-    const worst: number[] = [];
-    for (let n = 0; n < 5 && !(Math.min(...worst) < atOnceMs); n++) {
-      const lags: number[] = [];
+  /** How much later than the first caller those were answered who came while it ran, in milliseconds; the worst of them. */
+  async function lagBehindFirst(duplicates: () => Promise<Timed>[]): Promise<number> {
+    const lags: number[] = [];
+    for (let n = 0; n < 3; n++) {
       await house.shop.reset();
       session = unique('s');
       await house.shop.fault({ tool: 'issue_credit', kind: 'slow_reply', ms: upstreamMs });
       const first = timed(a.agent.credit({ session_id: session, call_id: 'c' }));
-      await underWay();
-      const told = await Promise.all(others());
+      await delay(100);
+      const others = await Promise.all(duplicates());
       const { answer, at } = await first;
       expect(answer.disposition).toBe('executed');
-      for (const other of told) {
-        expect(other.answer).toMatchObject(duplicates ? { http: 200, operation_id: answer.operation_id, result: answer.result } : { disposition: 'executed' });
+      for (const other of others) {
+        expect(other.answer).toMatchObject({ http: 200, operation_id: answer.operation_id, result: answer.result });
         lags.push(other.at - at);
       }
-      expect((await house.shop.books()).credits).toHaveLength(duplicates ? 1 : 2);
-      const asked = performance.now();
-      await Promise.all(told.map(() => b.agent.credit({ session_id: session, call_id: 'c' })));
-      worst.push(Math.max(...lags) - (performance.now() - asked));
+      expect((await house.shop.books()).credits).toHaveLength(1);
     }
-    return Math.min(...worst);
+    return Math.max(...lags);
   }
   const duplicate = (agent: Agent): Promise<Timed> => timed(agent.credit({ session_id: session, call_id: unique('c') }));
 
@@ -80,22 +74,27 @@ describe.each(['with Redis', 'without Redis'] as const)('waiting over replicas, 
   });
 
   it('another credit on the order goes ahead on the other gateway as soon as the first is done', async () => {
-    const lag = await lagBehindFirst(() => [timed(b.agent.credit({ session_id: unique('s'), call_id: 'c', arguments: { amount: 200 } }))], false);
-    expect(lag).toBeLessThan(redis ? atOnceMs : 1_000);
+    await house.shop.fault({ tool: 'issue_credit', kind: 'slow_reply', ms: upstreamMs });
+    const first = timed(a.agent.credit({ session_id: session, call_id: 'c', arguments: { amount: 100 } }));
+    await delay(100);
+    const second = await timed(b.agent.credit({ session_id: unique('s'), call_id: 'c', arguments: { amount: 200 } }));
+    const { answer, at } = await first;
+    expect([answer.disposition, second.answer.disposition]).toEqual(['executed', 'executed']);
+    expect(second.at - at).toBeGreaterThan(0);
+    expect(second.at - at).toBeLessThan(redis ? atOnceMs : 1_000);
   });
 
   it('what was answered `respond-async` by one gateway is followed on the other', async () => {
-    const slowMs = 6_000;
-    await house.shop.fault({ tool: 'issue_credit', kind: 'slow_reply', ms: slowMs });
+    await house.shop.fault({ tool: 'issue_credit', kind: 'slow_reply', ms: upstreamMs });
     const began = performance.now();
     const accepted = await a.agent.credit({ session_id: session, call_id: 'c' }, { prefer: 'respond-async' });
     expect(accepted).toMatchObject({ http: 202, disposition: 'pending', next_action: 'wait' });
     expect(accepted.header('preference-applied')).toBe('respond-async');
-    expect(performance.now() - began).toBeLessThan(slowMs);
+    expect(performance.now() - began).toBeLessThan(upstreamMs);
     const now = await b.agent.get(`/v1/operations/${accepted.operation_id}`);
     expect(now).toMatchObject({ http: 202, next_action: 'wait' });
-    expect(performance.now() - began).toBeLessThan(slowMs);
-    const later = await b.agent.get(`/v1/operations/${accepted.operation_id}`, { prefer: 'wait=20' });
+    expect(performance.now() - began).toBeLessThan(upstreamMs);
+    const later = await b.agent.get(`/v1/operations/${accepted.operation_id}`, { prefer: 'wait=5' });
     expect(later).toMatchObject({ http: 200, disposition: 'executed', verified: true, operation_id: accepted.operation_id });
     const again = await b.agent.credit({ session_id: session, call_id: 'c' }, { prefer: 'respond-async' });
     expect(again).toMatchObject({ http: 200, disposition: 'replayed', result: later.result });
@@ -103,15 +102,15 @@ describe.each(['with Redis', 'without Redis'] as const)('waiting over replicas, 
   });
 
   it('a wait ends with the patience of whoever waits, and says that the call goes on', async () => {
-    await house.shop.fault({ tool: 'issue_credit', kind: 'slow_reply', ms: 5_000 });
+    await house.shop.fault({ tool: 'issue_credit', kind: 'slow_reply', ms: 1_600 });
     const first = a.agent.credit({ session_id: session, call_id: 'c' });
-    await underWay();
+    await delay(150);
     const began = performance.now();
     const waited = await b.agent.credit({ session_id: session, call_id: 'c' }, { prefer: 'wait=1' });
     expect(waited).toMatchObject({ http: 409, disposition: 'in_progress', next_action: 'wait' });
     const took = performance.now() - began;
     expect(took).toBeGreaterThan(900);
-    expect(took).toBeLessThan(4_000); // the patience that is shipped is longer, and so is the call
+    expect(took).toBeLessThan(1_400);
     expect(await first).toMatchObject({ disposition: 'executed' });
     expect(await b.agent.credit({ session_id: session, call_id: 'c' })).toMatchObject({ disposition: 'replayed' });
   });

@@ -82,7 +82,7 @@ describe('a service that no longer answers', () => {
       beside.push(...await latenciesBeside(20));
     }
     expect(median(beside)).toBeLessThan(3 * median(alone) + 5);
-  });
+  }, 120_000);
 
   it('is waited for within the patience of the caller, before any intent; the line is bounded, and who finds it full is told at once', async () => {
     frozen.always = 'freeze';
@@ -107,7 +107,7 @@ describe('a service that no longer answers', () => {
     await Promise.all(crowd);
     for (const answer of answers.slice(100)) expect(answer).toMatchObject({ disposition: 'executed' });
     for (const answer of await Promise.all(first)) expect(await open.agent.settled(answer.operation_id as string)).toMatchObject({ code: 'NOT_COMMITTED' });
-  });
+  }, 60_000);
 
   it('that answers again serves who stands in line, in turn, never more at a time than its contract says, and each of them once', async () => {
     const before = frozen.effects.length;
@@ -147,5 +147,5 @@ describe('a service that no longer answers', () => {
       frozen.release();
       await narrow.gateway.close();
     }
-  });
+  }, 60_000);
 });

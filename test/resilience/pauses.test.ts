@@ -77,7 +77,7 @@ describe.each(['with Redis', 'with Redis killed in the middle', 'without Redis']
     expect(answers.map(({ disposition }) => disposition)).toEqual(['executed', 'replayed']);
     expect(desk.effects.filter(({ path }) => path === '/payments')).toHaveLength(1);
     for (const { at } of desk.calls.slice(redis ? 1 : 2)) expect(at - asked).toBeGreaterThan(pauseSeconds * 1000 - 50);
-  });
+  }, 90_000);
 });
 
 async function reachable(both: readonly Opened[]): Promise<void> {

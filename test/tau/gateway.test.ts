@@ -27,7 +27,7 @@ if (recorded) {
       const chosen = conversations().filter((each, index) => each.edition === edition && (index % 6 === 0 || each.calls.some(({ write, rejected }) => write && rejected)));
       for (const conversation of chosen) await replay(house, conversation, data);
       expect(chosen.some(({ calls }) => calls.some(({ write, rejected }) => write && !rejected))).toBe(true);
-    });
+    }, 120_000);
 
     test('an agent is shown the sixteen tools of the store, and may not use the reads that the gateway decides by', async () => {
       const listed = (await house.agent.get('/v1/tools')) as unknown as { tools: { name: string }[] };

@@ -130,7 +130,7 @@ describe('what is recorded of a call with secrets', () => {
     const first = await spawnGateway(house);
     const recovered = pay(first, 50, {}, 'wait=0');
     const recoveredId = (await recovered).operation_id;
-    await expect.poll(() => held.times).toBe(1);
+    await expect.poll(() => held.times, { timeout: 5_000 }).toBe(1);
     await first.kill9();
     const gateway = await spawnGateway(house);
     const done = await pay(gateway, 10);
@@ -159,7 +159,7 @@ describe('what is recorded of a call with secrets', () => {
     expect((await db.query('select operation_id, state from operations where sealed_request is not null')).rows).toEqual([]);
 
     const unsealed = 'select 1 from receipts r where not exists (select 1 from receipt_chain c where c.receipt_id = r.id)';
-    await expect.poll(async () => (await db.query(unsealed)).rows.length).toBe(0);
+    await expect.poll(async () => (await db.query(unsealed)).rows.length, { timeout: 10_000 }).toBe(0);
     const out = await outputs(gateway);
     await gateway.stop();
     out.set('log', gateway.stdout() + first.stdout()).set('stderr', gateway.stderr()).set('rows', await everyRow(house.databaseUrl));
@@ -174,7 +174,7 @@ describe('what is recorded of a call with secrets', () => {
     const by = (id: string | null): string => out.get(`/v1/operations/${id}`) ?? '';
     for (const id of [recoveredId, done.operation_id, abandoned.operation_id]) expect(by(id)).toContain(mark);
     expect(out.get('log')).toContain('the shadow policies would have decided this otherwise');
-  });
+  }, 90_000);
 
   async function outputs(gateway: Spawned): Promise<Map<string, string>> {
     const get = async (path: string, key = house.keys.reviewer): Promise<string> =>

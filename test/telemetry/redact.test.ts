@@ -5,7 +5,6 @@ import { fingerprintSecret } from '../../src/telemetry/fingerprint.js';
 import { redact } from '../../src/telemetry/redact.js';
 import { isSecretName } from '../../src/telemetry/secret-names.js';
 import { replaceSecretShapes } from '../../src/telemetry/secret-shapes.js';
-import { cpuMs } from '../support/cpu.js';
 
 const key = 'a key of the recording boundary';
 const text = (value: Json, options = {}) => JSON.stringify(redact(value, options));
@@ -172,8 +171,9 @@ describe('as a whole', () => {
   test.each(['a.', 'a', 'a://', 'Bearer ', 'password=', 'password: ', '"token":"', '-----BEGIN PRIVATE KEY-----', '\\', 'eyJ.', '-eyJ', 'a://a:', 'http://a', 'cookie:', ' ', '{"a":', 'a:b@', 'BEGIN ', 'token ', 'sk-'])('64 KiB of %j take less than 50 ms', (unit) => {
     const hostile = unit.repeat(Math.ceil(65_536 / unit.length));
     redact(hostile);
-    // A collection of garbage is not the text's doing: what is slow is slow each time.
-    expect(Math.min(...Array.from({ length: 3 }, () => cpuMs(() => redact(hostile))))).toBeLessThan(50);
+    const started = performance.now();
+    redact(hostile);
+    expect(performance.now() - started).toBeLessThan(50);
   });
 });
 
